@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from dragoman.text import secrets
 from tests import machine, warm_programs
@@ -32,6 +33,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy machine")
+if not IS_SOAK:
+    # Hypothesis would read the source of every module for constants to try: five seconds in every worker of a new
+    # checkout. There are thousands, so that 40 examples as good as never try the one that would matter.
+    providers._get_local_constants = lambda: providers._local_constants
 
 # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: then no test could
 # show that Ctrl-C works.

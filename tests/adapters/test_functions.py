@@ -122,7 +122,7 @@ async def test_a_plain_function_does_not_block_the_agent(tmp_path: Path) -> None
     release = threading.Event()
 
     def blocks(text: str) -> str:
-        assert release.wait(20)
+        assert release.wait(60)
         return "done"
 
     async with client_of(wrap(blocks, store=tmp_path / "s.db")) as remote:

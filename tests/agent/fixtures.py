@@ -57,7 +57,7 @@ async def _between(agent: Agent, ours: Transport, theirs: Transport) -> AsyncIte
     finally:
         theirs.close()
         await theirs.wait_closed()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await serving
 
 
@@ -90,7 +90,7 @@ class ClientLine(RawEnd):
     async def result(self, method: str, /, **params: object) -> Any:  # type: ignore[override]
         """The result of a request that nothing precedes."""
         before, answer = await self.answer_to(self.ask(method, **params))
-        assert before == []
+        assert before == [], before
         assert "result" in answer, answer
         return answer["result"]
 
@@ -175,5 +175,5 @@ async def connected(
 
 async def reached(event: asyncio.Event) -> None:
     """Waits for something inside a handler to have happened."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await event.wait()

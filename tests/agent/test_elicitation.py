@@ -189,6 +189,6 @@ async def test_the_handler_of_a_notification_cannot_ask_the_user() -> None:
 
     async with connected(agent, capabilities=BOTH) as line:
         line.notify("_x/note")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await done.wait()
     assert "notification" in str(failures[0])

@@ -77,7 +77,7 @@ async def test_cancelling_serve_ends_the_connection_and_its_turns() -> None:
     with pytest.raises(asyncio.CancelledError):
         await serving
     assert ended == [True]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await line.ended
     theirs.close()
 

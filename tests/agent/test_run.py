@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 ECHO = """
 import asyncio, sys

@@ -372,7 +372,7 @@ async def sign_of_life(folder: Path) -> AsyncIterator[tuple[str, Callable[[], Aw
     )
 
     async def pid() -> int:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await pids.get()
 
     async with await asyncio.start_unix_server(hello, path):

@@ -76,7 +76,7 @@ async def test_a_command_during_a_turn_waits_for_its_end(tmp_path: Path) -> None
         other = await remote.load_session(session.id, service.project)  # it takes the turn over
         undoing = asyncio.create_task(ask(other, "/undo"))
         (tmp_path / "go").touch()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await running
             await undoing
         assert "The last turn is taken back" in other.state.turns[-1].text

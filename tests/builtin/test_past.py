@@ -148,7 +148,7 @@ async def test_a_client_that_loads_during_a_turn_misses_nothing(tmp_path: Path) 
             second = await other.load_session(session_id, service.project)
             await turn
         watching = second.updates()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "after" not in shown(second)[-1]:
                 await anext(watching)
         assert shown(second)[: 2 * PAGE + 1] == [*written(PAGE), "say before\npause 0.2\nsay after"]

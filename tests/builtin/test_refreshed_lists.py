@@ -46,7 +46,7 @@ async def refresh(lists: ModelLists) -> bool:
 
     lists.begin(MODEL, changed)
     assert lists._refreshing is not None
-    await asyncio.wait_for(lists._refreshing, 20)
+    await asyncio.wait_for(lists._refreshing, 60)
     return is_new
 
 
@@ -141,7 +141,7 @@ async def test_a_session_is_shown_the_refreshed_list_and_refuses_what_is_not_in_
                         return [each.value for each in option.options if isinstance(each, v1.SessionConfigSelectOption)]
                 return []
 
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 async for _ in session.updates():
                     if models() == ["scripted", MODEL]:
                         break
@@ -152,7 +152,7 @@ async def test_a_session_is_shown_the_refreshed_list_and_refuses_what_is_not_in_
 
 
 async def test_the_agent_ends_while_a_list_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refreshed, "GRACE_SECONDS", 60.0)
+    monkeypatch.setattr(refreshed, "GRACE_SECONDS", 600.0)
     service = Service(tmp_path, model_lists=tmp_path / "models")
-    async with asyncio.timeout(20), service.session() as session:
+    async with asyncio.timeout(60), service.session() as session:
         assert session.id

@@ -175,7 +175,7 @@ async def test_a_permitted_edit_while_the_files_are_looked_at_is_not_counted_eit
     def slowly(tripwire: Tripwire) -> None:
         arm(tripwire)
         loop.call_soon_threadsafe(has_looked.set)
-        assert may_go_on.wait(10)
+        assert may_go_on.wait(60)
 
     monkeypatch.setattr(Tripwire, "arm", slowly)
 

@@ -57,7 +57,7 @@ def usage_in(response: v1.PromptResponse) -> dict[str, Any]:
 
 async def until_title(session: Session, title: str) -> None:
     watching = session.updates()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while session.state.title != title:
             await anext(watching)
 

@@ -138,7 +138,7 @@ class Place:
 
     def assert_clean(self) -> None:
         """No process and no temporary file is left of what ran here."""
-        deadline = time.monotonic() + 2.0
+        deadline = time.monotonic() + 20.0
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.01)  # one that was just killed raises no event here
         assert left == []

@@ -41,7 +41,7 @@ def test_a_run_that_is_ended_at_any_moment_leaves_nothing(place: Place, number: 
         ) as run:
             wait(run.pid, seconds)
             run.send_signal(number)
-            run.wait(20)
+            run.wait(60)
         try:
             place.assert_clean()
         except AssertionError:

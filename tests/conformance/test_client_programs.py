@@ -140,7 +140,7 @@ def test_client_finds_the_agent_in_its_arguments_or_its_environment(agent: str, 
 
 
 def test_agent_that_is_started_and_never_spoken_to_does_not_count() -> None:
-    look = "subprocess.run([sys.argv[1], '--version'], stdin=subprocess.DEVNULL, check=True, timeout=10)\nagent ="
+    look = "subprocess.run([sys.argv[1], '--version'], stdin=subprocess.DEVNULL, check=True, timeout=60)\nagent ="
     program = PROMPTER.replace("agent =", look, 1).replace("AGENT", "sys.argv[1]")
     results = judged((sys.executable, "-c", program, "{agent}"), "initialize/first")
     assert results["client/initialize/first"].status == "pass"

@@ -119,7 +119,7 @@ async def test_evidence_is_the_handshake_and_what_was_exchanged_while_the_case_r
 
 async def test_agent_that_never_answers_initialize_is_judged_by_that_alone() -> None:
     silent = mutant(answers("initialize", lambda request: None))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         results = await judged(*load_cases("agent"), target=silent)
     statuses = {result.id: result.status for result in results}
     assert statuses.pop("agent/initialize/answers") == "fail"

@@ -20,6 +20,7 @@ from dragoman import AgentExited, ConfigError, ConnectionClosed, DragomanError, 
 from dragoman.schema import v1
 from tests.faults.kit import rough_agent, still_alive
 from tests.process.kit import Deaths, open_fds, settled_fds, until, zombie_children
+from tests.running_out import LONG, run_out_when
 
 DIES_IN_A_TURN = """
 request = until("session/prompt")
@@ -71,10 +72,13 @@ sleep_for_ever()
 """
 
 
-async def test_row_04_an_agent_that_hangs_in_initialize_is_ended_with_its_tree_after_the_deadline() -> None:
+async def test_row_04_an_agent_that_hangs_in_initialize_is_ended_with_its_tree_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = bytearray()
-    with pytest.raises(ConnectionClosed, match=r"did not answer initialize within 0\.5 seconds; its last words"):
-        async with spawn(*rough_agent(HANGS), initialize_seconds=0.5, on_stderr=said.extend):
+    run_out_when(monkeypatch, lambda: said.endswith(b"\n"))
+    with pytest.raises(ConnectionClosed, match=r"did not answer initialize within 3600 seconds; its last words"):
+        async with spawn(*rough_agent(HANGS), initialize_seconds=LONG, on_stderr=said.extend):
             pytest.fail("there is no agent")
     pids = [int(word) for word in said.split()]
     assert len(pids) == 2

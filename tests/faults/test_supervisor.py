@@ -47,7 +47,7 @@ class Notes(list[RestartNote]):
         return [note.kind for note in self]
 
     async def until(self, kind: str) -> RestartNote:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while kind not in self.kinds:
                 self._changed.clear()
                 await self._changed.wait()

@@ -267,7 +267,7 @@ class Hosted:
         """The client's connection ends."""
         line.transport.close()
         await line.transport.wait_closed()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._serving[self._lines.index(line)]
 
     async def close(self) -> None:

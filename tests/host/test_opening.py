@@ -11,10 +11,11 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.host.host import HostSettings, Visitor
 from dragoman.schema import v1
-from dragoman.store.event_log import SessionRecord
+from dragoman.store.event_log import OwnedSession, SessionRecord
+from dragoman.store.memory_log import MemoryLog
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.testing.agent import scripted_agent
-from tests.host.kit import OURS, InProcess, OnTheWire, hosted
+from tests.host.kit import OURS, InProcess, OnTheWire, WireAgent, hosted
 
 END = {"stopReason": "end_turn"}
 STDIO = {"name": "tool", "command": "/bin/tool", "args": [], "env": [{"name": "KEY", "value": "secret-1"}]}
@@ -525,3 +526,72 @@ async def test_a_fork_has_the_servers_and_terms_of_its_parent_if_the_client_asks
         assert source.agent.opened[0]["params"]["mcpServers"][0]["name"] == "one"
         assert host.session(copy).facts["terms"] == {"sandbox": "require"}
         assert (await host.events(session, "update")) == [], "what the agent sent for the copy is not in the original"
+
+
+class SlowLog(MemoryLog):
+    """A log whose disk is slow: sessions are entered when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 1.0)
+        self.is_asked, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def create(self, record: SessionRecord, key: str | None = None) -> OwnedSession:
+        self.is_asked.set()
+        await self.goes_on.wait()
+        return await super().create(record, key)
+
+
+async def ended(agent: WireAgent) -> None:
+    async with asyncio.timeout(30):
+        await asyncio.shield(agent.ended)
+
+
+async def test_a_client_that_goes_away_while_its_session_is_entered_leaves_no_agent_and_no_session() -> None:
+    source, log = OnTheWire(), SlowLog()
+    async with hosted(source, log=log) as host:
+        line = await host.client()
+        line.ask("session/new", cwd="/tmp", mcpServers=[])
+        await log.is_asked.wait()
+        await host.leave(line)
+        await ended(source.agent)
+        log.goes_on.set()
+        other = await host.client()
+        assert (await other.result("session/list"))["sessions"] == []
+
+
+async def test_a_host_that_ends_while_a_session_is_opened_leaves_no_agent() -> None:
+    source, log = OnTheWire(), SlowLog()
+    async with hosted(source, log=log) as host:
+        line = await host.client()
+        line.ask("session/new", cwd="/tmp", mcpServers=[])
+        await log.is_asked.wait()
+        await host.host.close()
+        await ended(source.agent)
+        assert not host.host.live_sessions()
+
+
+async def test_an_agent_that_is_started_again_while_its_session_is_closed_is_ended() -> None:
+    class Slow(WireAgent):
+        """Takes its time to come back."""
+
+        goes_on = asyncio.Event()
+
+        def feed(self, data: bytes) -> None:
+            if b'"session/load"' in data:
+                _ = asyncio.get_running_loop().create_task(self._later(data))
+            else:
+                super().feed(data)
+
+        async def _later(self, data: bytes) -> None:
+            await self.goes_on.wait()
+            super().feed(data)
+
+    source = OnTheWire(kind=Slow)
+    async with hosted(source) as host:
+        line, id = await host.opened(OURS)
+        line.ask("_dragoman/restart_agent", sessionId=id)
+        await source.started(2)
+        other = await host.client(OURS)
+        await other.result("session/close", sessionId=id)
+        Slow.goes_on.set()
+        await ended(source.agent)

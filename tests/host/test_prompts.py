@@ -10,7 +10,10 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.host.host import HostSettings
+from dragoman.host.working import session_agent
+from dragoman.runs.agent_run import GuardedRun
 from dragoman.store.sqlite_log import SqliteLog
+from dragoman.transports.memory import MemoryTransport
 from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
 
 END = {"stopReason": "end_turn"}
@@ -257,6 +260,42 @@ async def test_an_agent_that_dies_in_a_turn_leaves_no_tool_call_open() -> None:
         (_, second), _ = await asyncio.gather(line.answer_to(queued), reply_to_next(source, 2))
         assert second["result"] == END, "what was queued stays queued"
         assert source.agent.opened[0]["method"] == "session/load"
+
+
+async def test_a_prompt_that_is_faster_than_the_end_of_the_process_leaves_nothing_of_it_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An agent that died in its turn is noted and cleared away, although the prompt behind it starts the next one."""
+    source, has_ended, cleared = OnTheWire(), asyncio.Event(), []
+    plain = MemoryTransport.wait_closed
+
+    async def wait_closed(transport: MemoryTransport) -> None:
+        await has_ended.wait()
+        await plain(transport)
+
+    async def clear(run: GuardedRun) -> None:
+        cleared.append(run)
+        await close(run)
+
+    close = session_agent._close
+    monkeypatch.setattr(session_agent, "_close", clear)
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        first, queued = line.prompt(session, "work"), line.prompt(session, "next")
+        await source.agent.prompted()
+        dead = host.session(session).agent.run
+        monkeypatch.setattr(MemoryTransport, "wait_closed", wait_closed)
+        try:
+            source.die()
+            _, answer = await line.answer_to(first)
+            assert answer["error"]["data"]["reason"] == "agent_exited"
+            (_, answer), _ = await asyncio.gather(line.answer_to(queued), reply_to_next(source, 2))
+            assert answer["result"] == END
+            assert cleared == [dead]
+            noted = await host.events(session, "agent")
+            assert [*map(list, noted)] == [["started"], ["ended", "exitCode"], ["started"]]
+        finally:
+            has_ended.set()
 
 
 async def test_an_idle_agent_that_died_is_started_by_the_next_prompt_not_at_once() -> None:

@@ -58,7 +58,7 @@ async def test_a_list_counts_open_questions_and_prompts_that_wait() -> None:
         session = await line.open("/tmp")
         line.prompt(session, "ask")
         line.prompt(session, "second")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (found := await listed(line)).get("questions") != 1:
                 pass  # each list is an exchange with the host
         assert (found["state"], found["queued"]) == ("waiting", 1)

@@ -52,7 +52,7 @@ class Steps:
 
 
 async def running(event: asyncio.Event) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await event.wait()
 
 
@@ -260,7 +260,7 @@ async def test_an_agent_that_cannot_load_leaves_a_session_that_can_be_read() -> 
         session = await line.open("/tmp")
         await line.answer_to(line.prompt(session))
         host.source.die()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await line.result("session/list"))["sessions"][0]["_meta"]["dragoman"]["state"] != "readOnly":
                 pass
         before, answer = await line.answer_to(line.ask("session/load", sessionId=session, cwd="/tmp", mcpServers=[]))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.host.clients import attachment
 from dragoman.host.history.terminal_items import SHOWN_CHARACTERS, ShownTerminals
 from dragoman.host.services import HostServices
 from dragoman.host.working import served_terminals
@@ -199,6 +200,21 @@ async def test_terminals_of_the_agent_itself_are_text_for_clients_that_did_not_a
         assert shown[0]["content"] == content
         assert shown[1]["_meta"] == META
         assert shown[2]["_meta"] == exit
+
+
+async def test_output_that_waits_for_its_time_is_sent_before_the_turn_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may leave with the answer to its prompt, and nothing belongs to a turn behind its end."""
+    monkeypatch.setattr(attachment, "LOOK_SECONDS", 1000.0)
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, _, id = await turn(host, source)
+        show(source, "t")
+        source.agent.update("tool_call_update", toolCallId="t", _meta=META)
+        await until_text(line, "mine")
+        source.agent.update("tool_call_update", toolCallId="t", _meta=META)
+        end(source)
+        before, _ = await line.answer_to(id)
+        assert text_of(before[-1]["params"]["update"]) == "```\nmine\nmine\n```"
 
 
 async def test_a_question_about_a_call_with_a_terminal_shows_text() -> None:

@@ -13,7 +13,7 @@ from dragoman.schema import UNSET, v1
 from tests.interop.support import agent_command
 from tests.interop.wire_check import WireCheck
 
-TEST_SECONDS = 20.0
+TEST_SECONDS = 60.0
 
 
 @asynccontextmanager

@@ -202,7 +202,7 @@ def test_prompt_that_rides_with_the_result_of_a_cancelled_turn_begins_a_new_one(
 
 
 def post(server: ModelServer, path: str, body: dict[str, Any]) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
     try:
         connection.request("POST", path, json.dumps(body))
         response = connection.getresponse()
@@ -237,14 +237,14 @@ def test_answer_is_given_whole_in_every_dialect(name: str) -> None:
 
 def test_agent_that_hangs_up_is_seen() -> None:
     with ModelServer() as server:
-        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         body = {"model": "m", "messages": [{"role": "user", "content": "SLOW"}], "tools": [CHAT_TOOL], "stream": True}
         connection.request("POST", "/v1/chat/completions", json.dumps(body))
         response = connection.getresponse()
         assert b"chat.completion.chunk" in response.readline()
         response.close()
         connection.close()
-        assert server.wait_for(lambda exchange: exchange.is_over, 10).has_hung_up
+        assert server.wait_for(lambda exchange: exchange.is_over, 60).has_hung_up
 
 
 def test_unknown_address_is_refused_and_logged(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_server_runs_by_itself_and_says_where() -> None:
         assert process.stdout is not None
         try:
             address = urlsplit(process.stdout.readline().strip())
-            connection = http.client.HTTPConnection(address.netloc, timeout=10)
+            connection = http.client.HTTPConnection(address.netloc, timeout=60)
             connection.request("GET", "/v1/models")
             assert json.loads(connection.getresponse().read())["data"]
             connection.close()

@@ -134,6 +134,6 @@ def test_our_agent_complains_only_of_what_went_wrong_on_purpose(walks: Walks, sd
 def test_run_serves_stdio_until_its_end() -> None:
     """`agent.run()` itself, as an editor starts it; the walks record and therefore serve by hand."""
     hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
-    done = subprocess.run(OUR_AGENT, input=hello, capture_output=True, text=True, timeout=15, check=True)
+    done = subprocess.run(OUR_AGENT, input=hello, capture_output=True, text=True, timeout=60, check=True)
     assert '"our-agent"' in done.stdout
     assert done.stdout.count("\n") == 1

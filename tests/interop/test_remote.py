@@ -174,7 +174,7 @@ def test_a_request_of_another_site_enters_there_and_not_here(our_agent: str, ts_
     code = (
         "import sys, http.client, urllib.parse\n"
         "url = urllib.parse.urlsplit(sys.argv[1])\n"
-        "line = http.client.HTTPConnection(url.netloc, timeout=10)\n"
+        "line = http.client.HTTPConnection(url.netloc, timeout=60)\n"
         "head = {'Content-Type': 'application/json', 'Origin': 'https://evil.example'}\n"
         "head |= {'Authorization': 'Bearer ' + sys.argv[2]}\n"
         'body = \'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\'\n'

@@ -383,7 +383,7 @@ def test_what_is_read_as_words_is_split_as_the_posix_shell_splits_it(text: str) 
 
 def test_a_shell_passes_on_the_words_we_read() -> None:
     script = "".join(f"printf '%s\\0' {text}; printf '\\n'\n" for text in COVERED)
-    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True, timeout=20)
+    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert [tuple(words.split("\0")[:-1]) for words in printed.stdout.splitlines()] == [
         simple_command(text) for text in COVERED
     ]

@@ -227,7 +227,7 @@ def _run_in_bash(text: str, folder: Path, status: int) -> tuple[list[tuple[str, 
         env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     entries = log.read_bytes().decode().split("\x1e")[:-1]

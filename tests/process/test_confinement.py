@@ -14,7 +14,7 @@ from dragoman.process.sandbox import ProtectedChange, Tripwire
 from dragoman.process.sandbox.confinement import Confinement
 from dragoman.process.sandbox.policy import unconfined_policy
 
-SECONDS = 10
+SECONDS = 60
 
 
 class Watched:

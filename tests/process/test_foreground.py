@@ -86,19 +86,23 @@ import asyncio, os, sys
 from dragoman.process.foreground import run_in_foreground
 
 async def main():
+    running = asyncio.ensure_future(run_in_foreground(sys.argv[1:]))
+    while not os.path.exists(sys.argv[-1]):
+        await asyncio.sleep(0.01)
+    running.cancel()
     try:
-        async with asyncio.timeout(0.5):
-            await run_in_foreground(sys.argv[1:])
-    except TimeoutError:
+        await running
+    except asyncio.CancelledError:
         print("given up, foreground", os.tcgetpgrp(0) == os.getpgrp(), flush=True)
     print("got " + input(), flush=True)
 
 asyncio.run(main())
 """
+WORKS = "import sys, time; print('working', flush=True); open(sys.argv[1], 'w'); time.sleep(1000)"
 
 
-def test_cancelling_ends_the_program_and_takes_the_terminal_back() -> None:
-    with screen(CANCELS, *python("import time; print('working', flush=True); time.sleep(1000)")) as terminal:
+def test_cancelling_ends_the_program_and_takes_the_terminal_back(tmp_path: Path) -> None:
+    with screen(CANCELS, *python(WORKS, str(tmp_path / "works"))) as terminal:
         terminal.wait_for("working")
         terminal.wait_for("given up, foreground True")
         terminal.type("mine\n")

@@ -64,9 +64,9 @@ class Program:
 
     def end(self) -> list[int]:
         self.stdin.close()
-        self.process.wait(10)
+        self.process.wait(60)
         self.stdout.close()
-        return self.deaths.wait(5)
+        return self.deaths.wait(60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
@@ -101,10 +101,10 @@ def test_a_forked_worker_neither_hides_the_death_of_its_program_nor_shares_its_c
     worker = Deaths(int(program.stdout.readline()))
     program.process.kill()
     program.process.wait()
-    assert program.deaths.wait(5) == [], "the worker lives, the agents do not"
+    assert program.deaths.wait(60) == [], "the worker lives, the agents do not"
     program.stdin.close()
     program.stdout.close()
-    assert worker.wait(5) == []
+    assert worker.wait(60) == []
 
 
 async def test_a_killed_guard_is_replaced_and_knows_all_groups() -> None:

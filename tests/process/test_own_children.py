@@ -95,7 +95,7 @@ print("fine")
 
 def output_of_thief(way: str) -> tuple[str, str]:
     argv = [sys.executable, "-c", THIEF, way]
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     return result.stdout, result.stderr
 
 

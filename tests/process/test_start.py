@@ -62,7 +62,7 @@ def test_a_child_that_kills_its_program_at_once_ends_with_it(number: signal.Sign
         [sys.executable, "-c", PROGRAM, script],
         env={**os.environ, "MARK": mark},
         capture_output=True,
-        timeout=20,
+        timeout=60,
         check=False,
     )
     assert gone(mark) == []

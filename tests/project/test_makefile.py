@@ -14,6 +14,7 @@ import pytest
 
 from tests.project.runtime_packages import RUNTIME, closure, pinned_at_run_time
 from tests.project.sources import ROOT
+from tools.installing import pins
 
 TOOLS = ("make", "bash", "rm", "touch", "sed", "expand")
 
@@ -238,6 +239,12 @@ def test_what_make_run_installs_is_closed_and_at_most_50_packages_and_130_megaby
     files = (file.locate() for found in with_tools.values() for file in found.files or ())
     megabytes = sum(Path(str(path)).stat().st_size for path in files if Path(str(path)).is_file()) / 1e6
     assert 30 < megabytes < 120, "as many as the files of the distributions say"
+
+
+def test_what_the_tests_install_is_closed() -> None:
+    """pip looks for nothing that no file names."""
+    pinned = set(pins([str(path) for path in (ROOT / "requirements").glob("*.txt")]))
+    assert closure(sorted(pinned)).keys() <= pinned
 
 
 def run_installing(*files: str) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS
 from tests.proxy.kit import ALL, OPTIONS, Guarded, guarded, selected, without_words
 
-SECONDS = 5.0  # for each step
+SECONDS = 60.0  # for each step
 ALLOWED = ("read", "edit", "execute")
 CALL = {"toolCallId": "c", "kind": "fetch", "title": "Fetch", "odd": [1.50]}  # no rule decides this
 PERMISSION = {"toolCall": CALL, "options": OPTIONS, "_meta": {"k": [1e3]}}

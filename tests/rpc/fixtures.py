@@ -57,7 +57,7 @@ class RawEnd:
         return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
     async def next(self) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self.lines.get()
 
 
@@ -99,7 +99,7 @@ class RecordingRole:
         self._note(("closed", reason.reason))
 
     async def until(self, is_there: Callable[[list[Any]], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not is_there(self.events):
                 self.changed.clear()
                 await self.changed.wait()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dragoman.trace import Direction, Frame, Trace, TraceWriter, open_trace
 
-SECONDS = 20.0  # the bound of every wait here; two loaded cores need a part of it
+SECONDS = 60.0  # the bound of every wait here; two loaded cores need a part of it
 DRAGOMAN = [sys.executable, "-m", "dragoman"]
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "transcripts"

@@ -16,7 +16,7 @@ from dragoman.transports.remote.gate import GateRules, Principal
 from dragoman.transports.remote.server import NewConnection
 from tests.transports.remote_kit import TOKEN
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class _Uvicorn(uvicorn.Server):

@@ -20,6 +20,7 @@ from dragoman.tui.plain import PlainTerminal
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.conversation import highlighting
 from dragoman.tui.screen.conversation.highlighting import Highlighter
+from tests.tui.here import SCRIPTED, UserHere
 from tests.tui.screens_kit import Nowhere, shown
 
 
@@ -34,6 +35,16 @@ async def test_a_client_of_lines_ends_when_its_conversation_fails(monkeypatch: p
         with pytest.raises(ZeroDivisionError):
             await client.run(reading)
     assert reading.cancelled(), "the terminal is given back"
+
+
+async def test_an_error_outside_of_every_task_is_a_line_in_inline_mode_and_holds_nothing_up(user: UserHere) -> None:
+    async with user.host_here(), user.inline(**SCRIPTED) as client:
+        await client.until("Enter send")
+        error = ZeroDivisionError("a defect")
+        asyncio.get_running_loop().call_exception_handler({"message": "lost", "exception": error})
+        await client.until("note: an error in this program, which goes on: lost: ZeroDivisionError('a")
+        client.type("say it goes on\r")
+        await client.until("│ it goes on")
 
 
 async def test_a_note_of_the_thread_that_looks_for_the_host_comes_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dragoman.workspace.judging import LONG_LETTERS
 from tests.client.permission_kit import turn_of
 
 ALLOWED = parse_rule("*", "allow", "flag", "--allow")
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 class SlowJudge:

@@ -11,7 +11,7 @@ import pytest
 from dragoman.workspace import FileLimits, Workspace
 from tests.workspace.kit import refused
 
-BOUND_SECONDS = 10
+BOUND_SECONDS = 60
 
 
 @pytest.mark.timeout(BOUND_SECONDS)

@@ -166,6 +166,7 @@ class Host:
         self.places = SessionPlaces()
         self._sessions: dict[str, HostedSession] = {}
         self._restoring: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._entering: set[asyncio.Future[None]] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
@@ -211,13 +212,17 @@ class Host:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.uploads.close()
-        await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
-        self._sessions.clear()
+        await self._close_sessions(why, kind)
         for connection in list(self._connections):
             await connection.end(why, close_codes.DRAINING)
-        while self._tasks or self._restoring:
-            await asyncio.wait([*self._tasks, *self._restoring.values()])
+        while waiting := [*self._tasks, *self._restoring.values(), *self._entering]:
+            await asyncio.wait(waiting)
+        await self._close_sessions(why, kind)  # those that were on their way into memory
         await self.settle()
+
+    async def _close_sessions(self, why: str, kind: str | None) -> None:
+        await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
+        self._sessions.clear()
 
     async def settle(self) -> None:
         """Return when everything is in the log, or when the log cannot be written."""
@@ -438,27 +443,44 @@ class Host:
             session.append("update", {"sessionUpdate": "session_info_update", "title": session.facts["title"]}, turn=0)
 
     async def _open(self, session: HostedSession, opening: SessionOpening, *, keeps_early: bool = True) -> None:
-        name = session.record.agent
+        over = asyncio.get_running_loop().create_future()
+        self._entering.add(over)
+        try:
+            await self._start_agent(session, opening)
+            try:
+                owned = await self._enter_in_log(session)
+            except BaseException:  # also if the client goes away meanwhile: without a session nothing ends its agent
+                await session.agent.end()
+                raise
+        finally:
+            self._entering.discard(over)
+            over.set_result(None)
+        self._add(session, owned)
+        session.append("agent", {"started": True}, turn=0)
+        self.opened(session)
+        session.agent.release_early(keeps=keeps_early)
+
+    async def _start_agent(self, session: HostedSession, opening: SessionOpening) -> None:
         try:
             await session.agent.open(opening)
         except RequestError:
             raise
         except DragomanError as error:
             data = {"reason": "agent_start", **end_members(error, with_code=False)}
-            raise RequestError(-32603, f"{name} could not be started: {error}", data) from None
+            raise RequestError(-32603, f"{session.record.agent} could not be started: {error}", data) from None
+
+    async def _enter_in_log(self, session: HostedSession) -> OwnedSession:
         session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
         session.facts["directories"] = list(session.directories)
         key = session.facts.get(FACT)
         try:
             record = session.described(session.record)
-            owned = await self.log.create(record, None if key is None else session_key(FACT, key))
+            return await self.log.create(record, None if key is None else session_key(FACT, key))
         except StoreError as error:
-            await session.agent.end()
             raise RequestError(-32603, f"no session is opened now: {error}", {"reason": "store"}) from None
-        self._add(session, owned)
-        session.append("agent", {"started": True}, turn=0)
-        self.opened(session)
-        session.agent.release_early(keeps=keeps_early)
+        except asyncio.CancelledError:
+            _ = self.run(self.log.delete(session.id))  # it may be written behind this moment: no client has its id
+            raise
 
     async def foreign_sessions(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
         """Return sessions that only an agent knows, if it runs and the visitor may see them."""

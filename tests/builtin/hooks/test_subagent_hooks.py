@@ -93,7 +93,7 @@ async def test_a_run_in_the_background_has_its_hooks_between_two_turns(tmp_path:
         script = task("explore", "run until [ -e ../go ]; do sleep 0.02; done", "say found", background=True)
         await ask(session, script, "say end")
         (tmp_path / "go").touch()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not kept(seen):  # noqa: ASYNC110 - what another program writes cannot be waited for otherwise
                 await asyncio.sleep(0.01)
     assert kept(seen)[0]["agent_type"] == "explore"

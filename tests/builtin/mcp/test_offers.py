@@ -95,7 +95,7 @@ async def test_prompts_are_commands_and_follow_the_server(tmp_path: Path, monkey
         assert "needs name: write name=..." in await chat.say("/full:greet")
         assert "There is no command /full:other" in await chat.say("/full:other")
         await chat.say("call full_grow {}", "say done")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "full:grown" not in {command.name for command in chat.session.state.commands}:
                 await chat.say("say again")
         assert await chat.say("/full:grown") == "grown"

@@ -21,6 +21,7 @@ from tests.builtin.fixtures import FakeTool, open_fixture
 from tests.builtin.http_service import Service, ask
 from tests.builtin.mcp.fixtures import PASSWORD, TRACEPARENT, Context, connected, old, play, serving
 from tests.process.kit import Deaths, until
+from tests.running_out import LONG, run_out_when
 
 SOON = Waits(again_seconds=(0.0,))
 
@@ -178,9 +179,12 @@ async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
         assert "did not answer within 0.2 s" in why
 
 
-async def test_a_server_that_ignores_signals_is_killed_with_its_children(tmp_path: Path) -> None:
+async def test_a_server_that_ignores_signals_is_killed_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pids = tmp_path / "pids"
-    waits = Waits(connect_seconds=2.0)
+    run_out_when(monkeypatch, lambda: pids.exists() and pids.read_text())
+    waits = Waits(connect_seconds=LONG)
     async with connected(tmp_path, old("stubborn", pids), waits=waits) as session:
         assert [title for title, _ in session.notices] == ["MCP server old is not available"]
         # A server that is given up has ended, before the session is closed.
@@ -199,10 +203,12 @@ async def test_a_server_that_is_silent_about_its_log_can_be_used(
 async def test_a_server_that_is_given_up_after_its_handshake_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_LISTEN_SECONDS", 3600.0)
-    async with connected(tmp_path, old("deaf", tmp_path / "pid"), waits=Waits(connect_seconds=1.5)) as session:
+    monkeypatch.setattr(connection, "_LISTEN_SECONDS", 7200.0)
+    pid = tmp_path / "pid"
+    run_out_when(monkeypatch, lambda: pid.exists() and pid.read_text())
+    async with connected(tmp_path, old("deaf", pid), waits=Waits(connect_seconds=LONG)) as session:
         assert [title for title, _ in session.notices] == ["MCP server old is not available"]
-        assert Deaths(int((tmp_path / "pid").read_text())).wait(5.0) == []
+        assert Deaths(int(pid.read_text())).wait() == []
 
 
 async def test_a_server_that_dies_is_started_again_once(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ async def test_a_cancelled_first_call_does_not_spoil_the_next(monkeypatch: pytes
     may_load, original = threading.Event(), http._load
 
     def slow(with_certificates: bool) -> Any:
-        assert may_load.wait(20)
+        assert may_load.wait(60)
         return original(with_certificates)
 
     monkeypatch.setattr(http, "_load", slow)

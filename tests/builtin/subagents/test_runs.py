@@ -42,7 +42,7 @@ def settings(service: Service, members: dict[str, Any]) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what another program writes cannot be waited for otherwise
             await asyncio.sleep(0.01)
 
@@ -220,7 +220,7 @@ async def test_the_end_of_a_run_in_the_background_is_announced_once(
 
     async with Service(tmp_path).session() as session:
         await ask(session, task("explore", "say quick", background=True), "say {result}")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while line not in parts():  # in the message or in the result, whichever comes first
                 await ask(session, "glob x", "say y")
         await ask(session, "glob x", "say y")

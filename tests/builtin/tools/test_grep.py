@@ -263,7 +263,7 @@ async def test_a_cancelled_search_leaves_no_thread_at_work(tmp_path: Path, monke
     def read(path: str, largest_bytes: int) -> bytes:
         looked.append(path)
         loop.call_soon_threadsafe(reading.set)
-        may_go_on.wait(10)
+        may_go_on.wait(60)
         return b"x"
 
     by_ourselves = search_module._by_ourselves

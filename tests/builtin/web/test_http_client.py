@@ -176,7 +176,7 @@ async def test_cancelling_closes_the_connection() -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await site.hung_up.wait()
 
 

@@ -108,9 +108,9 @@ class HostPlaceKit(Place):
             for pid in self.pids():
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-            if wait_for(lambda: not self.pids(), 20.0, is_required=False):
+            if wait_for(lambda: not self.pids(), 30.0, is_required=False):
                 break
-        left = wait_for(lambda: not processes(self.mark), 20.0, is_required=False)
+        left = wait_for(lambda: not processes(self.mark), 30.0, is_required=False)
         shutil.rmtree(self.runtime, ignore_errors=True)
         assert left, processes(self.mark)
 

@@ -128,7 +128,7 @@ async def test_a_reader_of_an_earlier_connection_gets_the_new_one_from_its_start
     await asyncio.sleep(0)
     traffic.begin(NoTransport())  # type: ignore[arg-type]  # only its stderr is read
     traffic.add(b"[]", is_sent=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await waiting
     assert [frame["text"] for frame in traffic.answer(1, 3, Secrets())["frames"]] == ["[]"]
 

@@ -341,6 +341,7 @@ class Attachment:
 
     def _ended(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)
+        self._terminals.flush()
         waiting = self._awaited.pop(str(found.get("promptId")), None)
         if waiting is not None and not waiting.done():
             self._is_held = True  # the answer is written in a later turn of the loop
@@ -385,7 +386,8 @@ class TerminalView:
 
     The client that runs a terminal gets it under the id that it knows. One that announced `_meta.terminal_output`
     gets the output of foreign terminals in that form. Every other client gets the output so far as text, at most
-    twice a second and at the end; an editor may refuse a whole tool call that shows a terminal it does not have.
+    twice a second, at the end, and before a turn ends; an editor may refuse a whole tool call that shows a terminal it
+    does not have.
     """
 
     def __init__(self, attachment: Attachment) -> None:
@@ -393,7 +395,7 @@ class TerminalView:
         self._session = attachment.session
         self._announced: set[str] = set()
         self._sent_at: dict[str, float] = {}
-        self._later: dict[str, asyncio.TimerHandle] = {}
+        self._later: dict[str, tuple[asyncio.TimerHandle, LogEvent]] = {}
 
     def update(self, update: bytes, meta: dict[str, Any], event: LogEvent) -> None:
         """Show a tool call that shows a terminal, or reports output of one."""
@@ -419,8 +421,13 @@ class TerminalView:
         for call, _ in self._session.shown.calls_of(output.terminal):
             self._in_meta(call, output, event)
 
+    def flush(self) -> None:
+        """Send what waits for its time: the turn is over, and its client need not look at anything behind its end."""
+        for terminal, (_, event) in list(self._later.items()):
+            self._refresh(terminal, event, is_over=True)
+
     def close(self) -> None:
-        for timer in self._later.values():
+        for timer, _ in self._later.values():
             timer.cancel()
 
     # Inside
@@ -469,12 +476,12 @@ class TerminalView:
     def _refresh(self, terminal: str, event: LogEvent, *, is_over: bool = False) -> None:
         """Send the output so far again, now or when the last time is long enough ago."""
         wait = self._sent_at.get(terminal, 0.0) + LOOK_SECONDS - monotonic()
-        timer = self._later.pop(terminal, None)
-        if timer is not None:
-            timer.cancel()
+        waiting = self._later.pop(terminal, None)
+        if waiting is not None:
+            waiting[0].cancel()
         if wait > 0 and not is_over:
             loop = asyncio.get_running_loop()
-            self._later[terminal] = loop.call_later(wait, self._refresh, terminal, event)
+            self._later[terminal] = loop.call_later(wait, self._refresh, terminal, event), event
             return
         self._sent_at[terminal] = monotonic()
         for call, content in self._session.shown.calls_of(terminal):

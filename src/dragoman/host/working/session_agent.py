@@ -178,6 +178,11 @@ class SessionAgent:
                 await self.end()
             if self.run is not None and self.run.is_open:
                 return self.run
+            if self.run is not None:  # a prompt was waiting: it is here before the watch, which waits for the process
+                watching = self._watching
+                self._note_death(self.run)
+                if watching is not None:
+                    watching.cancel()
             if self._session.agent_session is None or not self.can_come_back:
                 self._session.is_read_only = True
                 raise session_lost("its process ended, and it can neither resume nor load a session")
@@ -195,6 +200,8 @@ class SessionAgent:
                 run = await self._start()
                 try:
                     await self._come_back(run)
+                    if self._session.is_ending:  # its agent was ended while this one started
+                        raise session_lost("it was closed meanwhile")
                 except BaseException:
                     await _close(run)
                     raise
@@ -380,9 +387,11 @@ class SessionAgent:
     async def _watch(self, run: GuardedRun) -> None:
         """Note the death of the agent; one that was idle is started again by the next prompt, not at once."""
         await run.agent.wait_closed()
+        if not self._session.is_closed and self.run is run:
+            self._note_death(run)
+
+    def _note_death(self, run: GuardedRun) -> None:
         session, reason = self._session, run.agent.closed_by
-        if session.is_closed or self.run is not run:
-            return
         self.run = self._watching = None
         self.is_stuck, self.is_lost = False, True
         self._last_end = reason

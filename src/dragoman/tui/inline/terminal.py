@@ -313,19 +313,26 @@ class InlineTerminal:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.leave)
-        reading = asyncio.ensure_future(self._app.run_async(handle_sigint=False))
+        loop.set_exception_handler(self._show_defect)  # that of prompt_toolkit stops everything until a key is pressed
+        reading = asyncio.ensure_future(self._app.run_async(handle_sigint=False, set_exception_handler=False))
         others = [asyncio.ensure_future(work) for work in (self._take(), self._tick())]
         for task in others:  # they end only by a defect, which is raised below
             task.add_done_callback(lambda done: None if done.cancelled() else self.leave())
         try:
             await self.client.run(reading, first)
         finally:
+            loop.set_exception_handler(None)
             self.editor.close()
             for task in (*others, *self._tasks):
                 task.cancel()
             for task in others:
                 with suppress(asyncio.CancelledError):
                     await task
+
+    def _show_defect(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        words = context["message"] if error is None else f"{context['message']}: {error!r}"
+        self.write([f"note: an error in this program, which goes on: {one_line(words)}"])
 
     async def _take(self) -> None:
         while True:
