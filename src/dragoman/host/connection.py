@@ -139,10 +139,16 @@ class HostConnection:
             right = SERVED_RIGHTS.get(call.method)
             if right is not None and right not in self.visitor.rights:
                 self.require(right)
-            return handler(call)
-        own = call_method(self._host, self, call)
-        if own is not None:
-            return own
+            work = handler(call)
+        else:
+            own = call_method(self._host, self, call)
+            if own is None:
+                return self._extension(call)
+            work = own
+        watch = self._host.request_watch
+        return work if watch is None else watch.follow(self, call, work)
+
+    def _extension(self, call: Call) -> Coroutine[Any, Any, object]:
         extension = self._host.extension(call.method) if self.visitor.is_local else None
         if extension is not None:
             return extension(self, call)

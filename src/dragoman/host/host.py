@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.host.serving.watched_requests import WatchedRequests
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
@@ -125,6 +126,8 @@ class Host:
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
+    request_watch: WatchedRequests | None = None
+    """What follows the requests of clients to their answers."""
 
     def __init__(
         self,

@@ -14,8 +14,9 @@ from dragoman.agent import Agent, Turn
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
+from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens

@@ -25,6 +25,7 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
+from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.handover import (
     HandOver,
     KeptSessions,
@@ -35,7 +36,7 @@ from dragoman.host.serving.handover import (
     read_servers,
 )
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
@@ -161,7 +162,7 @@ class _Serving:
         self._signals = asyncio.Queue[signal.Signals]()
 
     async def run(self) -> int:
-        metrics = HostMetrics()
+        metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,

@@ -48,6 +48,8 @@ class AccessLog:
                 "status": exchange.status,
                 "received": exchange.received_bytes,
                 "sent": exchange.sent_bytes,
+                "seconds": round(exchange.seconds, 4),
+                **({"request": exchange.request_id} if exchange.request_id else {}),
             }
         )
 

@@ -59,8 +59,13 @@ class RouteTable:
 
     def find_rule(self, path: str) -> PathRule | None:
         """Return what the gate asks of requests to a path; None if nothing is there."""
+        found = self.find_path(path)
+        return None if found is None else self._rules[found]
+
+    def find_path(self, path: str) -> str | None:
+        """Return the path of the table that answers a path; None if nothing is there."""
         below = path[: path.find("/", 1) + 1]
-        return self._rules.get(path) or (self._rules.get(below) if below else None)
+        return path if path in self._rules else below if below in self._rules and below else None
 
 
 def _by_method(handlers: Mapping[bytes, Handler]) -> Handler:

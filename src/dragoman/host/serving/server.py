@@ -26,11 +26,19 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
+from dragoman._version import __version__
 from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
 from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
-from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
+from dragoman.host.serving.metrics import (
+    CONTENT_TYPE,
+    OTHER,
+    CountingTransport,
+    DataSize,
+    LoopLag,
+    watch_sessions,
+)
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
 from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
@@ -39,6 +47,7 @@ from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
+from dragoman.host.serving.watched_requests import WatchedRequests
 from dragoman.policy.paths import is_below
 from dragoman.rpc.transport import ClosesWithCode
 from dragoman.transports import _close_codes as close_codes
@@ -192,6 +201,11 @@ class HostServer:
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
         self.is_draining = False
+        self._lag = LoopLag(metrics)
+        self._data_size = DataSize(metrics, host.log.folder)
+        metrics.gauge("dragoman_info", lambda: {(__version__,): 1})
+        metrics.gauge("dragoman_draining", lambda: int(self.is_draining))
+        metrics.gauge("dragoman_store_ok", lambda: int(host.store_error is None))
         self._is_leaving = False
         self.listening: list[tuple[str, socket.socket]] = []
         """The sockets that it listens with, by the addresses that were given for them."""
@@ -199,7 +213,8 @@ class HostServer:
         """The sessions that another host goes on with."""
         self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
-        metrics.gauge("dragoman_sessions_running", lambda: len(self._busy()))
+        watch_sessions(metrics, host.live_sessions)
+        host.request_watch = WatchedRequests(metrics)
 
     # Listening
 
@@ -218,6 +233,7 @@ class HostServer:
         """
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+            self._lag.start()
         if address.startswith(_UNIX):
             path = os.path.abspath(address.removeprefix(_UNIX))  # noqa: ASYNC240 - does not touch the disk
             sock = sock or bind_unix(path)
@@ -472,6 +488,7 @@ class HostServer:
         return f"no room on disk ({free} bytes are free)" if free < self.room_bytes else ""
 
     async def _metrics_page(self, entered: Entered, body: bytes) -> HttpReply:
+        await self._data_size.look()
         return HttpReply(200, self._metrics.text(), CONTENT_TYPE)
 
     async def _ticket_page(self, entered: Entered, body: bytes) -> HttpReply:
@@ -527,10 +544,12 @@ class HostServer:
         )
 
     def _answered(self, exchange: AnsweredRequest) -> None:
-        status = f'status="{exchange.status}"'
-        self._metrics.count("dragoman_requests_total", labels=status)
+        status = str(exchange.status)
+        self._metrics.count("dragoman_requests_total", 1, status)
         if exchange.status >= 400:
-            self._metrics.count("dragoman_refusals_total", labels=status)
+            self._metrics.count("dragoman_refusals_total", 1, status)
+        path = "/acp" if exchange.path.startswith("/acp") else self.routes.find_path(exchange.path) or OTHER
+        self._metrics.histogram("dragoman_http_seconds", path).observe(exchange.seconds)
         for folder in (UI_STREAM, ATTACHMENT):
             if exchange.path.startswith(f"{folder}/"):
                 exchange = exchange._replace(path=f"{folder}/...")  # it has the id of a chat or attachment in it
@@ -609,6 +628,7 @@ class HostServer:
         self.is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
+        self._lag.stop()
         await self._chats.close()
         for task, served in list(self._served.items()):
             if served is not None and isinstance(served.transport, ClosesWithCode):
@@ -621,6 +641,7 @@ class HostServer:
         self.is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
+        self._lag.stop()
         await self._cancel_turns()
         await self._chats.close()
         await self._host.close("The host was shut down.")

@@ -46,6 +46,10 @@ class AnsweredRequest(NamedTuple):
     """Empty if the request was refused before its token was looked at."""
     received_bytes: int
     sent_bytes: int
+    seconds: float = 0.0
+    """From its head to the answer, or to the head of a stream."""
+    request_id: str = ""
+    """What a proxy in front calls it, in `X-Request-Id`."""
 
 
 def text_answer(status: int, reason: str) -> HttpReply:

@@ -15,6 +15,7 @@ learns of the connection only with it, so that an open socket alone costs it not
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 # Of what a refused client still sends: enough that a request which is under way ends, little enough that it costs
 # nothing to be refused.
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _DISCARD_BYTES: Final = 64 * 1024
 _DISCARD_SECONDS: Final = 1.0
 _UNREAD_BYTES: Final = 1024 * 1024  # of refusals that a WebSocket does not read, which are small
@@ -69,6 +71,8 @@ class HttpSocket(asyncio.Protocol):
         self._name = b""
         self._body: list[bytes] = []
         self._body_bytes = 0
+        self._began = self._loop.time()
+        self._request_id = ""
         self._held: HeldBytes | None = None
         self._is_busy = False
         self._is_in_head = True
@@ -173,6 +177,9 @@ class HttpSocket(asyncio.Protocol):
         path = event.target.partition(b"?")[0]
         self._line = (event.method.decode("latin-1"), path.decode("latin-1"))
         self._name = next((value for name, value in head.headers if name == b"host"), b"")
+        self._began = self._loop.time()
+        given = next((value for name, value in head.headers if name == b"x-request-id"), b"")
+        self._request_id = given.decode() if _REQUEST_ID.fullmatch(given) else ""
         self._entered, self._body, self._body_bytes = None, [], 0
         if event.http_version != b"1.1":
             self._refuse(GateRefusal(505, "HTTP/1.1 is needed."))
@@ -269,7 +276,11 @@ class HttpSocket(asyncio.Protocol):
 
     def _note(self, status: int, sent_bytes: int = 0) -> None:
         principal = "" if self._entered is None else self._entered.principal.name
-        self._server.answered(AnsweredRequest(self.peer, *self._line, status, principal, self._body_bytes, sent_bytes))
+        seconds = self._loop.time() - self._began
+        sizes = (self._body_bytes, sent_bytes)
+        self._server.answered(
+            AnsweredRequest(self.peer, *self._line, status, principal, *sizes, seconds, self._request_id)
+        )
 
     def _refuse(self, refusal: GateRefusal) -> None:
         """Answer without reading further, and close."""
