@@ -376,6 +376,7 @@ async def _open(stack: AsyncExitStack, folder: Path, page: PageFiles) -> Web:
     web.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)
     web.server._pairs = Buckets(1e6, 1e6)  # every page of a test is a device from the same address
     stack.push_async_callback(web.server.close)
+    stack.callback(source.die)  # first: the host would wait for turns that no test plays to their end any more
     proxy.target = int((await web.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
     playwright = await stack.enter_async_context(async_playwright())
     web.browser = await playwright.chromium.launch(

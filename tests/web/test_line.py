@@ -173,8 +173,10 @@ async def test_a_page_that_is_hidden_goes_on_without_drawing_and_is_drawn_once_w
         await session.prompted()
         session.say("Seen. ")
         await page.locator("main").get_by_text("Seen.").wait_for()
+        await page.evaluate("become('hidden')")
+        await page.evaluate("() => new Promise(done => setTimeout(done))")  # what had begun to be drawn is drawn
         await page.evaluate(
-            """() => { become('hidden'); window.drawn = 0;
+            """() => { window.drawn = 0;
                 new MutationObserver(found => { window.drawn += found.length }).observe(document.body,
                     {childList: true, characterData: true, attributes: true, subtree: true}); }"""
         )

@@ -4,10 +4,11 @@ import { signal, type ReadonlySignal } from "@preact/signals";
 const moving = signal(Date.now());
 export const now: ReadonlySignal<number> = moving;
 
-setInterval(() => {
+function look(): void {
   if (document.visibilityState === "visible") moving.value = Date.now();
-}, 5000);
-document.addEventListener("visibilitychange", () => (moving.value = Date.now()));
+}
+setInterval(look, 5000);
+document.addEventListener("visibilitychange", look);
 
 /** Returns how long ago a time was, in one unit: `48s`, `3m`, `2h`, `5d`. */
 export function age(at: number): string {
