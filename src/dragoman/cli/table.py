@@ -38,7 +38,10 @@ COMMANDS = {
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
 
-NESTED = {"agent import": "carry over what you have set up for other coding agents"}
+NESTED = {
+    "agent import": "carry over what you have set up for other coding agents",
+    "serve audit": "print who did what at a host: prompts, answers, rules, cancels, settings",
+}
 """Actions of a verb that have arguments, options and a help of their own."""
 
 FORMER = {"methods": ("version", "--methods")}

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.host.serving.watched_requests import WatchedRequests
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
@@ -121,13 +122,15 @@ class Host:
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
     on_kept: Callable[[HostedSession], None] | None = None
-    """While it hands over: called with each session whose prompts are kept in the log for the host after this one."""
+    """During a hand-over: called with each session whose prompts are kept in the log for the host after this one."""
     ends_because: str = ""
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
     request_watch: WatchedRequests | None = None
     """What follows the requests of clients to their answers."""
+    spans: TurnSpans | None = None
+    """The spans of turns, whose ids agents get with their prompts."""
 
     def __init__(
         self,
@@ -249,14 +252,7 @@ class Host:
         return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
 
     def require_work(self, what: str) -> None:
-        """Refuse what would begin something in a host that ends.
-
-        Args:
-            what: The beginning of the sentence for the client, such as "no prompt is taken".
-
-        Raises:
-            RequestError: with the reason `draining`.
-        """
+        """Refuse what would begin something in a host that ends; `what` begins the sentence. Raises: RequestError."""
         if self.ends_because:
             raise RequestError(-32603, f"{what} now: {self.ends_because}", {"reason": "draining"})
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import SpanProcessor
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
     from dragoman.telemetry.spans import Telemetry
 
@@ -27,12 +27,26 @@ def telemetry_from_environment() -> Telemetry | None:
     Raises:
         ConfigError: the exporter is not known, or not installed.
     """
-    name = os.environ.get(VARIABLE, "").strip().lower()
-    if name in ("", "none"):
+    provider = provider_from_environment()
+    if provider is None:
         return None
     from dragoman.telemetry import active
     from dragoman.telemetry.spans import Telemetry
 
+    has_content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
+    active.telemetry = Telemetry(tracer_provider=provider, content=has_content)
+    return active.telemetry
+
+
+def provider_from_environment() -> TracerProvider | None:
+    """Return what makes and exports the spans of this process; None if the variable is not set or `none`.
+
+    Raises:
+        ConfigError: the exporter is not known, or not installed.
+    """
+    name = os.environ.get(VARIABLE, "").strip().lower()
+    if name in ("", "none"):
+        return None
     try:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
@@ -45,9 +59,7 @@ def telemetry_from_environment() -> Telemetry | None:
     service = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "dragoman"}
     provider = TracerProvider(resource=Resource.create(service))
     provider.add_span_processor(_processor(name))
-    has_content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
-    active.telemetry = Telemetry(tracer_provider=provider, content=has_content)
-    return active.telemetry
+    return provider
 
 
 def _processor(name: str) -> SpanProcessor:

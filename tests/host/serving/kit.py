@@ -14,12 +14,14 @@ from dragoman.agent import Agent, Turn
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
+from dragoman.host.serving.acts import HostActs
 from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
+from dragoman.host.serving.turn_spans import TurnSpans
 from dragoman.store.event_log import EventLog
 from tests.host.kit import InProcess, make_log
 
@@ -64,11 +66,14 @@ async def served(
     services: HostServices | None = None,
     page: PageFiles | None = None,
     tls: ssl.SSLContext | None = None,
+    acts: HostActs | None = None,
+    spans: TurnSpans | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
     secret = tokens.add(HostToken(name="tests", digest="", user="tests", rights=RIGHTS))
-    kept = counting_log(log or make_log(), metrics)
+    listeners = [listener for listener in (acts, spans) if listener is not None]
+    kept = counting_log(log or make_log(), metrics, listeners=listeners)
     host = Host(
         kept,
         [source],
@@ -76,8 +81,17 @@ async def served(
         services=services,
         clock=lambda: float(next(ticks)),
     )
+    host.spans = spans
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)
-    server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None), page=page)
+    server = HostServer(
+        host,
+        tokens,
+        chosen,
+        metrics=metrics,
+        access_log=access_log or AccessLog(None),
+        acts=acts,
+        page=page,
+    )
     endpoint = await server.listen("127.0.0.1:0", tls)
     running = Served(server, endpoint, tokens, secret, source)
     running.metrics, running.host, running.log = metrics, host, kept

@@ -81,11 +81,14 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
             async with asyncio.timeout(SECONDS):
                 while not host.metrics.value("dragoman_agent_deaths_total"):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
+            (tmp_path / "data" / "attachments").mkdir()
+            (tmp_path / "data" / "attachments" / "a.bin").write_bytes(b"x" * 1000)
             host.server._data_size = registry.DataSize(host.metrics, host.log.folder)  # its look of before is kept
             _, after = read((await raw.ask("GET", path="/metrics"))[2])
     await log.close()
-    assert kinds == {name: row.kind for name, row in METRICS.items() if row.kind != "counter" or name in kinds}
-    assert set(METRICS) == {name for name in METRICS if any(sample[0].startswith(name) for sample in after)}
+    audited = {"dragoman_audit_ok"}  # a host of this test has no audit log; tests/cli/test_serve_audit.py does
+    assert all(kinds[name] == row.kind for name, row in METRICS.items() if name in kinds)
+    assert set(METRICS) - audited == {name for name in METRICS if any(sample[0].startswith(name) for sample in after)}
     assert all(("host", host.metrics.host) in labels for _, labels in after)
     # While a question was open and a prompt waited
     expected: dict[str, Any] = {
@@ -118,6 +121,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
         "dragoman_agents_running": 0,
         "dragoman_questions_open": 0,
         "dragoman_blobs": 1,
+        "dragoman_attachment_bytes": 1000,
     }
     assert {name: total(after, name) for name in expected} == expected
     assert total(after, "dragoman_turns_ended_total", agent="test", outcome="end_turn") == 3

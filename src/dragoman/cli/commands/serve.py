@@ -49,7 +49,8 @@ COMMAND = CliCommand(
         "  token add NAME     make a token and print it; it is kept as a hash\n"
         "  token list         list the tokens\n"
         "  token pair         print a code that pairs one browser with a host that runs with --web\n"
-        "  token revoke NAME  remove a token; open connections end too"
+        "  token revoke NAME  remove a token; open connections end too\n"
+        "  audit              print who did what; see dragoman serve audit --help"
     ),
     arguments=(
         Argument("what", "token, to change the tokens instead of serving", choices=("token",), is_optional=True),
@@ -117,7 +118,13 @@ COMMAND = CliCommand(
             "prompts for this one; start as usual if none runs",
         ),
         CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
-        CliOption("--log-format", "of the access log (default: json)", value="FORMAT", choices=("json", "text")),
+        CliOption(
+            "--log-format",
+            "of the access log (default: json); with json given, stderr is lines of JSON too, one for each event",
+            value="FORMAT",
+            choices=("json", "text"),
+        ),
+        CliOption("--audit-days", "remove records of who did what after this (default: keep all)", value="DAYS"),
         CliOption(
             "--user",
             "with token add and pair: whose sessions it sees (default: its name; of a browser: local)",

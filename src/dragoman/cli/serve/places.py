@@ -19,6 +19,7 @@ class ServePlaces:
         self.tokens = self.folder / "tokens.json"
         self.first_token = self.folder / "first.token"
         self.log = self.folder / "sessions.sqlite"
+        self.audit = self.folder / "audit"
 
     def lock(self, *, wants_all: bool = False) -> int:
         """Take the folder for this program; the lock ends with it.

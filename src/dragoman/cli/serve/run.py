@@ -25,7 +25,8 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
-from dragoman.host.serving.counting_log import counting_log
+from dragoman.host.serving.acts import HostActs
+from dragoman.host.serving.counting_log import EventListener, counting_log
 from dragoman.host.serving.handover import (
     HandOver,
     KeptSessions,
@@ -35,12 +36,15 @@ from dragoman.host.serving.handover import (
     passed_sockets,
     read_servers,
 )
+from dragoman.host.serving.host_log import AuditTaker, HostLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
-from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
+from dragoman.host.serving.routes import check_open_address
+from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.proxy.audit.log import AuditLog
 from dragoman.runs.terms import SessionTerms
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
 
@@ -124,7 +129,7 @@ def choose_sockets(
 
 
 def _wait_for(before: Predecessor) -> None:
-    write_note(f"the host that runs (pid {before.pid}, {before.version}) hands over when its turns have ended")
+    write_note(f"the host that runs (pid {before.pid}, {before.version}) is waited for until its turns have ended")
 
     def progress(turns: int, seconds: int) -> None:
         write_note(f"{turns} turn{'s' if turns != 1 else ''} still run there, for {seconds} s at most")
@@ -160,9 +165,18 @@ class _Serving:
         self._successor = 0
         self._tokens = HostTokens(places.tokens)
         self._signals = asyncio.Queue[signal.Signals]()
+        self._note = write_note
 
     async def run(self) -> int:
+        spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
+        audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
+        metrics.gauge("dragoman_audit_ok", lambda: int(not audit.problem))
+        lines = None if self._given.log_format != "json" else HostLog(sys.stderr)
+        if lines is not None:
+            self._note = lines.note
+        acts = HostActs([AuditTaker(audit), *([] if lines is None else [lines])])
+        listeners: list[EventListener] = [acts, *([] if spans is None else [spans])]
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
@@ -173,20 +187,25 @@ class _Serving:
         ledger = _open_ledger()
         entries = {agent.name: agent.entry for agent in self._agents}
         services = ProjectServices(self._terms, entries.get)
-        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=services, ledger=ledger)
+        counted = counting_log(log, metrics, listeners=listeners)
+        host = Host(counted, self._agents, settings=settings, services=services, ledger=ledger)
+        host.spans = spans
         host.keeps_traffic = self._given.traffic
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
+        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts)
         if self._before is not None:
             host.inherited_servers = read_servers(self._before.servers)
             server.tickets.add(self._before.tickets)
         seconds = self._options.hand_over_seconds
         hand_over = HandOver(server, host, self._places.folder, self._lock, seconds)
         try:
-            with shown_log():
+            with shown_log() if lines is None else lines.shown():
                 return await self._serve(server, host, hand_over)
         finally:
             await server.close()
+            if spans is not None:
+                spans.close()
+            await asyncio.to_thread(audit.close)
             if ledger is not None:
                 ledger.close()
             await log.close()
@@ -210,16 +229,16 @@ class _Serving:
             hand_over.listen()
             loop.add_signal_handler(signal.SIGUSR2, self._start_successor)
         except OSError as error:  # a file system without sockets
-            write_note(f"this host cannot hand over to another one: {error}")
+            self._note(f"this host cannot hand over to another one: {error}")
         self._introduce(endpoints, first)
         notify_manager("READY=1")
         _ = host.run(kept.run_in(host, sessions))
         while await self._is_asked(hand_over):
-            write_note(f"another host (pid {hand_over.pid}) waits; turns may go on for {self._hand_over_time}")
+            self._note(f"another host (pid {hand_over.pid}) waits; turns may go on for {self._hand_over_time}")
             if await self._hand_over(hand_over):
-                write_note(f"the host with pid {hand_over.pid} goes on")
+                self._note(f"the host with pid {hand_over.pid} goes on")
                 return OK
-            write_note("the host that waited is gone; this one goes on")
+            self._note("the host that waited is gone; this one goes on")
         hand_over.is_refused = True
         notify_manager("STOPPING=1")
         return await self._drain(server)
@@ -244,7 +263,7 @@ class _Serving:
         again = asyncio.ensure_future(self._signals.get())
         await asyncio.wait([handing, again], return_when=asyncio.FIRST_COMPLETED)
         if again.done():
-            write_note("turns that still run are cancelled")
+            self._note("turns that still run are cancelled")
             hurry.set()
         again.cancel()
         return await handing
@@ -252,13 +271,13 @@ class _Serving:
     def _start_successor(self) -> None:
         """Start the program that is installed now, with the same words, so that it replaces this one (SIGUSR2)."""
         if self._successor:
-            write_note(f"another host was started before (pid {self._successor})")
+            self._note(f"another host was started before (pid {self._successor})")
             return
         words = [*sys.orig_argv[1:]]
         if "--replace" not in words:
             words.insert(words.index("serve") + 1, "--replace")
         self._successor = os.posix_spawn(sys.executable, [sys.executable, *words], os.environ)
-        write_note(f"the program that is installed now was started to replace this one (pid {self._successor})")
+        self._note(f"the program that is installed now was started to replace this one (pid {self._successor})")
         loop = asyncio.get_running_loop()
 
         def reap(pid: int) -> None:
@@ -270,10 +289,10 @@ class _Serving:
 
     def _successor_ended(self, code: int) -> None:
         self._successor = 0
-        write_note(f"the program that was started has ended with {code}; this host goes on")
+        self._note(f"the program that was started has ended with {code}; this host goes on")
 
     async def _drain(self, server: HostServer) -> int:
-        write_note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
+        self._note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
         draining = asyncio.ensure_future(server.drain())
         again = asyncio.ensure_future(self._signals.get())
         await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
@@ -282,7 +301,7 @@ class _Serving:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        write_note("turns that still ran are cancelled" if left else "every turn has ended")
+        self._note("turns that still ran are cancelled" if left else "every turn has ended")
         return OK
 
     def _first_token(self) -> str | None:
@@ -298,27 +317,27 @@ class _Serving:
         for endpoint in endpoints:
             sys.stdout.write(f"{endpoint.url}\n")
         sys.stdout.flush()
-        write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
+        self._note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
         folders = self._options.folders
-        write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        self._note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
         for note in guard_notes(self._terms, folders, [agent.entry for agent in self._agents]):
-            write_note(note)
+            self._note(note)
         for endpoint in endpoints if self._options.ui_stream else ():
             if endpoint.kind != "unix":
-                write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
+                self._note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
         for endpoint in endpoints if self._options.web else ():
             if endpoint.kind != "unix":
-                write_note(f"the web page is at {endpoint.page_url(self._options)}")
+                self._note(f"the web page is at {endpoint.page_url(self._options)}")
         if self._options.web:
-            write_note("a code for a browser: dragoman serve token pair --user NAME")
+            self._note("a code for a browser: dragoman serve token pair --user NAME")
         url = endpoints[0].url
         if url.startswith("unix:"):
-            write_note(f"connect an editor with: dragoman connect {url}")
+            self._note(f"connect an editor with: dragoman connect {url}")
         elif first is not None:
-            write_note(f"connect an editor with: dragoman connect {url} --token-file {first}")
+            self._note(f"connect an editor with: dragoman connect {url} --token-file {first}")
         else:
-            write_note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
-        write_note("another token for each user and device: dragoman serve token add NAME")
+            self._note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
+        self._note("another token for each user and device: dragoman serve token add NAME")
 
 
 def _agents(call: CliCall) -> list[ProgramAgent]:
@@ -334,6 +353,28 @@ def _agents(call: CliCall) -> list[ProgramAgent]:
             raise CliError(f"the agent {entry.name!r} is named twice", hint=_SEE_HELP)
         agents[entry.name] = ProgramAgent(entry)
     return list(agents.values())
+
+
+def _spans() -> TurnSpans | None:
+    """Return the spans of turns, as OpenTelemetry's variables say."""
+    if not os.environ.get("OTEL_TRACES_EXPORTER"):
+        return None
+    from dragoman.telemetry.environment import provider_from_environment
+
+    provider = provider_from_environment()
+    if provider is None:
+        return None
+    from dragoman.host.serving.turn_spans import TurnSpans
+
+    return TurnSpans(provider)
+
+
+def _days(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isdecimal() or not 0 < int(given) <= 36_500:
+        raise CliError(f"--audit-days takes a number of days, not {given!r}", hint=_SEE_HELP)
+    return int(given)
 
 
 def _open_ledger() -> Ledger | None:

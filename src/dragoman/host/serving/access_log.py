@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from dragoman.errors import ConfigError
+from dragoman.host.serving.host_log import shown_time
 from dragoman.text.terminal import escape_json, one_line
 from dragoman.workspace.private import make_private_folder, open_private
 
@@ -65,9 +65,9 @@ class AccessLog:
     def _write(self, facts: dict[str, Any]) -> None:
         if self._stream is None:
             return
-        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        at = shown_time(self._clock())
         if self._format == "json":
-            line = escape_json(msgspec.json.encode({"at": at, **facts}).decode())
+            line = escape_json(msgspec.json.encode({"time": at, "level": "info", **facts}).decode())
         else:
             line = " ".join([at, *(f"{name}={_word(value)}" for name, value in facts.items())])
         self._stream.write(f"{line}\n")

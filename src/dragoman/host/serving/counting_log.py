@@ -83,9 +83,6 @@ _decode: Final = msgspec.json.Decoder(EventFacts).decode
 class EventListener(Protocol):
     """What takes note of the events of all sessions, after they are committed."""
 
-    def made(self, record: SessionRecord) -> None:
-        """Take note of a new session."""
-
     def happened(self, record: SessionRecord, event: LogEvent, facts: EventFacts) -> None:
         """Take note of an event that is not an update."""
 
@@ -127,8 +124,6 @@ class CountingLog:
         owned = await self._log.create(record, key)
         counts = self._of(record)
         counts.sessions.value += 1
-        for listener in self.listeners:
-            listener.made(record)
         return cast("OwnedSession", _CountingSession(owned, counts, self))
 
     async def take(self, session: str, *, force: bool = False) -> OwnedSession:

@@ -162,7 +162,7 @@ class HandOver:
                 return
             if self._line is not None or self.is_refused:
                 why = f"pid {self.pid} waits already" if self._line is not None else "it is shutting down"
-                await _send(line, {"error": f"the host in {self._folder} hands over to no other one: {why}"})
+                await _send(line, {"error": f"the host in {self._folder} is already in a hand-over, or ends: {why}"})
                 return
             is_ours, self._line, self.pid = True, line, _peer_pid(line)
             self._lost.clear()
@@ -194,13 +194,13 @@ class HandOver:
         _begin(host, self._kept.add)
         server.is_draining = True
         deadline = asyncio.get_running_loop().time() + self._seconds
-        told = -1
+        reported = -1
         while (turns := server.working) and not self._lost.is_set() and not hurry.is_set():
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 break
-            if turns != told and self._line is not None:
-                told = turns
+            if turns != reported and self._line is not None:
+                reported = turns
                 with suppress(OSError):
                     await _send(self._line, {"turns": turns, "seconds": round(left)})
             await asyncio.sleep(_LOOK_SECONDS)
@@ -295,7 +295,7 @@ class Predecessor:
 
     @classmethod
     def find(cls, folder: Path, addresses: Sequence[str]) -> Predecessor | None:
-        """Return the host that uses a data folder and hands over; None if there is none."""
+        """Return the host that uses a data folder and can be replaced; None if there is none."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with _short_path(folder) as path:

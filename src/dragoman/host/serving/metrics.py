@@ -53,6 +53,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "dragoman_info": Metric("gauge", "1; the version of the program is a label.", ("version",)),
     "dragoman_draining": Metric("gauge", "1 while the host takes no new prompts because it ends."),
     "dragoman_store_ok": Metric("gauge", "0 while events cannot be committed: no prompts are taken then."),
+    "dragoman_audit_ok": Metric("gauge", "0 while records of who did what cannot be written."),
     "dragoman_connections_total": Metric("counter", "ACP connections that were opened."),
     "dragoman_connections": Metric("gauge", "ACP connections that are open."),
     "dragoman_sessions_total": Metric("counter", "Sessions that were made.", ("agent",)),

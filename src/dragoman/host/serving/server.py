@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
+from dragoman.agent.serving import as_header, bind_port, known_names, read_address
 from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
+from dragoman.host.serving.acts import HostActs
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import (
     CONTENT_TYPE,
@@ -41,14 +42,20 @@ from dragoman.host.serving.metrics import (
 )
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
-from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
-from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets, join_cookie
+from dragoman.host.serving.routes import (
+    Route,
+    RouteTable,
+    check_open_address,
+    names_with_ports,
+    own_origins,
+    safe_headers,
+)
+from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets, common_folders, join_cookie
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
 from dragoman.host.serving.watched_requests import WatchedRequests
-from dragoman.policy.paths import is_below
 from dragoman.rpc.transport import ClosesWithCode
 from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
@@ -163,6 +170,7 @@ class HostServer:
         *,
         metrics: HostMetrics,
         access_log: AccessLog,
+        acts: HostActs | None = None,
         page: PageFiles | None = None,
     ) -> None:
         """Prepare a server; `listen` opens it.
@@ -173,6 +181,7 @@ class HostServer:
             options: Where it listens, and for whom.
             metrics: What counts.
             access_log: Where requests and connections are noted.
+            acts: Where it is noted who did what.
             page: The web page, if `options` wants one; by default that of this installation.
         """
         self._host = host
@@ -180,6 +189,7 @@ class HostServer:
         self._options = options
         self._metrics = metrics
         self._access_log = access_log
+        self._acts = acts or HostActs()
         self.tickets = Tickets()
         limits = options.limits
         self._in_flight = InFlightBytes(limits.in_flight_bytes)
@@ -214,7 +224,7 @@ class HostServer:
         self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
         watch_sessions(metrics, host.live_sessions)
-        host.request_watch = WatchedRequests(metrics)
+        host.request_watch = WatchedRequests(metrics, (self._acts,))
 
     # Listening
 
@@ -410,6 +420,7 @@ class HostServer:
         self._metrics.count("dragoman_connections_total")
         facts = {"peer": peer, "token": "" if served is None else served.name, "agent": visitor.agent or ""}
         self._access_log.connection("opened", **facts)
+        self._acts.connection("connected", visitor, peer)
         started = asyncio.get_running_loop().time()
 
         async def serve() -> None:
@@ -422,6 +433,7 @@ class HostServer:
                 _log.error("serving a connection failed", exc_info=task.exception())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
             self._access_log.connection("closed", **facts, seconds=seconds)
+            self._acts.connection("disconnected", visitor, peer, seconds=seconds)
 
         task = asyncio.get_running_loop().create_task(serve())
         self._served[task] = served
@@ -515,6 +527,7 @@ class HostServer:
         agent = entered.headers.get(b"user-agent", b"").decode("latin-1")
         token, key = self.pairing.pair(tried.device, title, "".join(filter(str.isprintable, agent)))
         _log.info("%s was paired from %s, for %s: %s", token.name, entered.peer, token.user, ", ".join(token.rights))
+        self._acts.note("paired", token.user, device=token.name, peer=entered.peer, rights=list(token.rights))
         answer = {
             "half": key.half,
             "device": token.name,
@@ -532,6 +545,7 @@ class HostServer:
             return _not_kept(403, "This is not a paired device; a token is revoked with: dragoman serve token revoke")
         self.pairing.remove(token.name)
         _log.info("%s has unpaired itself", token.name)
+        self._acts.note("unpaired", token.user, device=token.name)
         value = join_cookie(cookie_of(entered), remove=token)
         return HttpReply(200, b"{}", JSON, (_NOT_KEPT, self._cookie(entered, value, _COOKIE_SECONDS if value else 0)))
 
@@ -679,36 +693,3 @@ def _end(transport: Transport, code: int, reason: str) -> None:
 
 def _too_often(seconds: int) -> GateRefusal:
     return GateRefusal(429, "This token sends too many requests; wait.", ((b"retry-after", b"%d" % seconds),))
-
-
-def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, options: ServeOptions) -> None:
-    """Refuse an address that others can reach without TLS, or under no name.
-
-    Raises:
-        ConfigError: with what to do.
-    """
-    if is_loopback(host):
-        return
-    if tls is None and not options.is_behind_proxy:
-        raise ConfigError(
-            f"{address} can be reached by other machines: give --tls-cert and --tls-key, or --behind-proxy if a proxy "
-            "in front of it speaks TLS"
-        )
-    if host in EVERYWHERE and not options.hosts:
-        raise ConfigError(
-            f"{address} has no name: give the name that clients call it by, such as --host agents.example"
-        )
-
-
-def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return the folders that both allow; None stands for everything."""
-    if one is None or other is None:
-        return other if one is None else one
-    found = []
-    for left in map(os.path.realpath, one):
-        for right in map(os.path.realpath, other):
-            if is_below(left, right):
-                found.append(left)
-            elif is_below(right, left):
-                found.append(right)
-    return tuple(dict.fromkeys(found))

@@ -25,6 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
+from dragoman.policy.paths import is_below
 from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
@@ -340,3 +341,17 @@ class Tickets:
 def _ticket_key(ticket: str) -> bytes:
     """Return the hash to search by: how long the search takes is then independent of the tickets that exist."""
     return hashlib.sha256(ticket.encode("latin-1", "replace")).digest()
+
+
+def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the folders that both allow; None stands for everything."""
+    if one is None or other is None:
+        return other if one is None else one
+    found = []
+    for left in map(os.path.realpath, one):
+        for right in map(os.path.realpath, other):
+            if is_below(left, right):
+                found.append(left)
+            elif is_below(right, left):
+                found.append(right)
+    return tuple(dict.fromkeys(found))

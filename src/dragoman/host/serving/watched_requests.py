@@ -21,7 +21,10 @@ _LIST: Final = "session/list"
 class AnswerListener(Protocol):
     """What takes note of requests that were answered."""
 
-    def answered(self, client: HostConnection, call: Call, error: Exception | None) -> None:
+    def came(self, client: HostConnection) -> None:
+        """Take note of a client that sends a request; called with each."""
+
+    def answered(self, client: HostConnection, call: Call, result: object, error: Exception | None) -> None:
         """Take note of a request that is not a prompt, and of its error if it failed."""
 
 
@@ -36,13 +39,17 @@ class WatchedRequests:
         self, client: HostConnection, call: Call, work: Coroutine[Any, Any, object]
     ) -> Coroutine[Any, Any, object]:
         """Return the work on a request, followed to its end; a prompt is followed in the log of its session."""
+        for listener in self._listeners:
+            listener.came(client)
         return work if call.method == _PROMPT else self._follow(client, call, work)
 
     async def _follow(self, client: HostConnection, call: Call, work: Coroutine[Any, Any, object]) -> object:
         method, started = call.method, time.perf_counter()
+        result: object = None
         error: Exception | None = None
         try:
-            return await work
+            result = await work
+            return result
         except DragomanError as failure:
             error = failure
             self._metrics.count("dragoman_method_errors_total", 1, method)
@@ -54,4 +61,4 @@ class WatchedRequests:
             else:
                 self._metrics.histogram("dragoman_method_seconds", method).observe(seconds)
             for listener in self._listeners:
-                listener.answered(client, call, error)
+                listener.answered(client, call, result, error)

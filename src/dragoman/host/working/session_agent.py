@@ -415,10 +415,13 @@ class SessionAgent:
             return EndOfTurn(was_cancelled=True, was_sent=False)
         blocks = blocks_for(blocks, record.agent, run.can)
         self._prompt, self._echo = prompt, PromptEcho(blocks)
+        spans, meta = self._host.spans, prompt.meta
+        if spans is not None:
+            meta = spans.meta_for_agent(self._session.id, prompt.id, meta)
         end = await run.prompt(
             blocks,
             prompt_id=prompt.id,
-            meta=prompt.meta,
+            meta=meta,
             is_recorded=prompt.wants_report,
             copies_before=prompt.wants_patch,
         )
