@@ -5,7 +5,7 @@ outcome is the `end` event of its turn, or the `queue` event of one that never r
 them. A turn whose agent ignores a cancel is given up after a while; the agent is then ended before the next prompt.
 Commands that were open at a cancel are over with the turn, also if the agent leaves them running (Codex does).
 
-During the hand-over of the host to another one (`Host.on_kept`), prompts are accepted and none begins: they stay in the log
+During a hand-over (`Host.on_kept`), prompts are accepted and none begins: they stay in the log
 without an outcome, the session is noted, and `restore` of the next host puts them into its queue.
 """
 
