@@ -15,6 +15,7 @@ REMOTE = "dragoman.transports.remote"
 # What serves a network; the commands that need it load it when they are used.
 SERVING = (
     "dragoman.host.serving.server",
+    "dragoman.host.serving.principals",
     "dragoman.host.serving.routes",
     "dragoman.host.serving.upload_pages",
     "dragoman.host.serving.page_files",

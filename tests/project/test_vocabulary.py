@@ -101,6 +101,8 @@ FOREIGN: dict[str, str] = {
     "`nobody`": "exec: the same value in the documentation",
     '"grant"': "exec: a value of `decided_by` in its JSON output, which is a contract",
     "`grant`": "exec: the same value in the documentation",
+    "grant_type": "OAuth: a parameter of its requests",
+    "oauth:grant-type": "OAuth: in the name of the device flow",
 }
 
 # Folders and files that hold text of others, or repeat it word for word.

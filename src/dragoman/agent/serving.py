@@ -179,8 +179,13 @@ def read_address(address: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can reach it."""
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    """Whether only programs of this machine can reach it. A name that begins like such an address is a name."""
+    from ipaddress import ip_address
+
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def bind_port(host: str, port: int) -> socket.socket:

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from dragoman.cli.console import write_json, write_note
-from dragoman.cli.exits import OK, CliError
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.cli.exits import AUTH_REQUIRED, OK, CliError
+from dragoman.errors import ConfigError, ConnectionClosed, DragomanError
 from dragoman.registry.elsewhere import HEADERS_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.cli.host_login import HostLogin
     from dragoman.rpc import Transport
 
 TOKEN_VARIABLE: Final = "DRAGOMAN_TOKEN"
@@ -34,6 +35,8 @@ class Remote(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     ca: str | None = None
     """A file with further certificates to trust."""
+    login: HostLogin | None = None
+    """The stored login to send in place of a token."""
 
     async def open(self) -> Transport:
         """Open a new connection.
@@ -46,19 +49,38 @@ class Remote(NamedTuple):
             from dragoman.transports.unix import connect_unix
 
             return await connect_unix(self.url.removeprefix(_UNIX), peer="the host")
+        if self.login is None:
+            return await self._connect(self.token)
+        token = await self.login.token()
+        try:
+            return await self._connect(token)
+        except ConnectionClosed as error:
+            from dragoman.host.bridge.reasons import refused_status
+
+            if refused_status(error) != 401:
+                raise
+        return await self._connect(await self.login.token(refused=token))  # it may have been revoked before its end
+
+    async def _connect(self, token: str | None) -> Transport:
         from dragoman.transports.remote.connect import connect_url
 
         return await connect_url(
-            self.url, token=self.token, headers=dict(self.headers), tls=self._tls(), reconnect_seconds=20.0
+            self.url, token=token, headers=dict(self.headers), tls=self.tls(), reconnect_seconds=20.0
         )
 
-    def _tls(self) -> ssl.SSLContext | None:
-        if self.ca is None:
-            return None
-        try:
-            return ssl.create_default_context(cafile=self.ca)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"the certificates in {self.ca} cannot be used ({error})") from None
+    def tls(self) -> ssl.SSLContext | None:
+        """Return the settings of TLS; None for those of the system. Raises: ConfigError."""
+        return trusted(self.ca)
+
+
+def trusted(ca: str | None) -> ssl.SSLContext | None:
+    """Return settings of TLS that trust the certificates of a file; None without one. Raises: ConfigError."""
+    if ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"the certificates in {ca} cannot be used ({error})") from None
 
 
 def read_remote(given: Any) -> Remote:
@@ -68,13 +90,55 @@ def read_remote(given: Any) -> Remote:
         CliError: an option is wrong.
         ConfigError: the URL is wrong, or a file cannot be read.
     """
-    from dragoman.text.secrets import known_keys
+    from dragoman.cli.masked_streams import mask_keys
+    from dragoman.text.secrets import remember_key
 
     url = check_url(given.url)
-    token = None if url.startswith(_UNIX) else read_token(given.token_env, given.token_file)
+    login = None if url.startswith(_UNIX) or given.token_env or given.token_file else _stored_login(url, given.ca)
+    token = None if url.startswith(_UNIX) or login is not None else read_token(given.token_env, given.token_file)
     if token is not None:
-        known_keys.add({"TOKEN": token})
-    return Remote(url_of_agent(url, given.agent), token, read_headers(given.header), given.ca)
+        remember_key("TOKEN", token)
+        mask_keys({})
+    return Remote(url_of_agent(url, given.agent), token, read_headers(given.header), given.ca, login)
+
+
+def log_in_first(given: Any) -> None:
+    """Log in to the host, unless a login is stored that can be used.
+
+    Raises:
+        CliError, ConfigError: it did not work, or the options contradict each other.
+    """
+    from dragoman.cli.host_login import HostLogin, log_in_here
+    from dragoman.host.bridge.reasons import LoginNeeded
+
+    if given.token_env is not None or given.token_file is not None:
+        raise CliError("--login and a token are two ways in", hint="leave out --token-env and --token-file")
+    if given.url.startswith(_UNIX):
+        raise CliError("a Unix socket needs no login", hint="leave out --login")
+    tls = trusted(given.ca)
+    login = HostLogin(given.url, tls)
+
+    async def run() -> None:
+        try:
+            await login.token()
+        except LoginNeeded:
+            await log_in_here(given.url, tls)
+
+    try:
+        asyncio.run(run())
+    except ConnectionClosed as error:
+        raise CliError(str(error), exit_code=AUTH_REQUIRED) from None
+
+
+def _stored_login(url: str, ca: str | None) -> HostLogin | None:
+    """Return the login to this host. It goes before DRAGOMAN_TOKEN, which may be for another one."""
+    from dragoman.settings.places import config_dir
+
+    if not (config_dir() / "host-logins.json").exists():  # most users have none, and what follows takes time to load
+        return None
+    from dragoman.cli.host_login import find_login
+
+    return find_login(url, trusted(ca))
 
 
 def check_url(url: str) -> str:

@@ -40,6 +40,8 @@ COMMANDS = {
 
 NESTED = {
     "agent import": "carry over what you have set up for other coding agents",
+    "serve backup": "save the sessions, tokens and files of a host, also while it runs",
+    "serve restore": "put a backup into the data folder of a host",
     "serve audit": "print who did what at a host: prompts, answers, rules, cancels, settings",
 }
 """Actions of a verb that have arguments, options and a help of their own."""

@@ -650,8 +650,11 @@ class Host:
                 await self.settle()
                 if not self._is_in_use(record.id):
                     size = self.settings.kept_bytes
-                    surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
-                    await self._join(record, surplus)
+                    try:
+                        surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
+                        await self._join(record, surplus)
+                    except StoreError as error:  # of this session: the others are joined all the same
+                        _log.warning("old turns of the session %s are not joined: %s", record.id, error)
             place = page.next
             if place is None:
                 return

@@ -26,7 +26,7 @@ import msgspec
 
 from dragoman.host.history.frames import SharedRun, UpdateFrames
 from dragoman.host.history.joined_text import TEXT_STARTS, TextJoiner
-from dragoman.store.event_log import Already, Hole, LogEvent
+from dragoman.store.event_log import Already, Hole, LogEvent, lost_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -301,5 +301,4 @@ async def read_page(log: EventLog, session: str, after: int, limit: int, *, head
         return await log.read(session, after, limit, head=head)
     except Hole as hole:
         _log.error("session %s: %s", session, hole)
-        text = f"The events {hole.first} to {hole.last} of this session are lost."
-        return [LogEvent(hole.last, "notice", msgspec.json.encode({"text": text, "kind": "hole"}), 0, 0.0)]
+        return [lost_events(hole.first, hole.last)]

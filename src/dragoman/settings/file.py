@@ -112,6 +112,8 @@ class SettingsFile(Struct, frozen=True):
     """`ledger`: whether `dragoman exec` writes its sessions into the ledger."""
     serve_limits: dict[str, float] = {}
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
+    serve_oidc: dict[str, Any] = {}
+    """`serve.oidc`: which provider logs users of `dragoman serve` in; the members are checked there."""
     host: HostMembers = HostMembers()
     ui: UiMembers = UiMembers()
     """How the terminal client looks and behaves."""
@@ -188,6 +190,7 @@ class _Reader:
             safe_commands=self._user_flag("safe_commands", True),
             uses_ledger=self._user_flag("ledger", True),
             serve_limits=self._serve_limits(),
+            serve_oidc=self._serve_oidc(),
             host=self._host(),
             ui=self._ui(),
             subagents=self._subagents(),
@@ -204,8 +207,8 @@ class _Reader:
             self._notes.append(f"{place}: a project's file cannot set serve; write it in your own settings")
             return {}
         for name in serve:
-            if name != "limits":
-                raise self._document.error(f"{name!r} is not a setting of serve; use limits", "serve", name)
+            if name not in ("limits", "oidc"):
+                raise self._document.error(f"{name!r} is not a setting of serve; use limits or oidc", "serve", name)
         limits = serve.get("limits", {})
         if not isinstance(limits, dict):
             raise self._document.error('limits must be an object: {"connections": 16}', "serve", "limits")
@@ -213,6 +216,12 @@ class _Reader:
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise self._document.error("a limit must be a number of 0 or more", "serve", "limits", name)
         return dict(limits)
+
+    def _serve_oidc(self) -> dict[str, Any]:
+        found = self._object("serve").get("oidc", {})
+        if not isinstance(found, dict):
+            raise self._document.error('oidc must be an object: {"issuer": "https://..."}', "serve", "oidc")
+        return {} if self._owner == "project" else dict(found)
 
     def _host(self) -> HostMembers:
         members = self._object("host")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from dragoman.errors import StoreError
 
@@ -292,6 +292,20 @@ class OwnedSession(Protocol):
 
     async def release(self, successor: str | None = None) -> None:
         """Give the session up, after what waits. `successor` names the host that shall take it."""
+
+
+_HOLE_END: Final = b',"kind":"hole"}'
+
+
+def lost_events(first: int, last: int, *, turn: int = 0, at: float = 0.0, version: int = 1) -> LogEvent:
+    """Return the notice that stands in the place of events that cannot be read any more."""
+    text = f"The events {first} to {last} of this session are lost."
+    return LogEvent(last, "notice", b'{"text":%b%b' % (json.encode(text), _HOLE_END), turn, at, version)
+
+
+def is_hole(event: LogEvent) -> bool:
+    """Whether an event stands in the place of others that are lost."""
+    return event.kind == "notice" and event.body.endswith(_HOLE_END)
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:

@@ -25,6 +25,7 @@ from dragoman.store.event_log import (
     LogEvent,
     OwnershipLost,
     SessionRecord,
+    lost_events,
     number_events,
 )
 
@@ -275,7 +276,8 @@ def replace_events(
         "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
         (session, through, through),
     ).fetchall()
-    rest = [event for row in over for event in unpack(blobs, *row) if event.number > through]
+    # Whole, or not at all: a body that cannot be read now may be there again tomorrow, from a backup.
+    rest = [event for row in over for event in unpack(blobs, *row, is_whole=True) if event.number > through]
     hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
     # Before the segments go: a session may be left without any.
     db.execute(f"UPDATE hosted SET head={_HEAD} WHERE id=?", (session,))
@@ -297,13 +299,24 @@ def remove_unused(db: sqlite3.Connection, blobs: BlobFiles, hashes: set[str]) ->
 # Reading
 
 
-def unpack(blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
-    """Return the events of one segment."""
+def unpack(
+    blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes, *, is_whole: bool = False
+) -> list[LogEvent]:
+    """Return the events of one segment; in the place of one whose large body is lost there is a notice.
+
+    Raises:
+        StoreError: a body is lost, with `is_whole`.
+    """
     events = []
     for place, (mark, body) in enumerate(zip(_read_marks(kinds), bodies.split(b"\n"), strict=True)):
-        number = first + place if mark.number is None else mark.number
-        data = body if mark.hash is None else blobs.read(mark.hash)
-        events.append(LogEvent(number, mark.kind, data, mark.turn, at + mark.after, version))
+        number, then = first + place if mark.number is None else mark.number, at + mark.after
+        data: bytes | None = body
+        if mark.hash is not None:
+            data = blobs.read(mark.hash) if is_whole else blobs.find(mark.hash)
+        if data is None:
+            events.append(lost_events(number, number, turn=mark.turn, at=then, version=version))
+        else:
+            events.append(LogEvent(number, mark.kind, data, mark.turn, then, version))
     return events
 
 

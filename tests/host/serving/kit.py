@@ -18,6 +18,7 @@ from dragoman.host.serving.acts import HostActs
 from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics
+from dragoman.host.serving.oidc.logins import Logins
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
@@ -68,6 +69,7 @@ async def served(
     tls: ssl.SSLContext | None = None,
     acts: HostActs | None = None,
     spans: TurnSpans | None = None,
+    logins: Logins | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
@@ -91,6 +93,7 @@ async def served(
         access_log=access_log or AccessLog(None),
         acts=acts,
         page=page,
+        logins=logins,
     )
     endpoint = await server.listen("127.0.0.1:0", tls)
     running = Served(server, endpoint, tokens, secret, source)

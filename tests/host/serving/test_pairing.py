@@ -249,7 +249,7 @@ async def test_a_device_that_is_removed_loses_its_sockets_within_a_second(how: s
         else:
             assert (await browser.post("/unpair"))[0] == 200
         assert server._LOOK_SECONDS <= 0.5  # how late it is noticed that another program has revoked it
-        assert await closing(line) == (4401, "The pairing or the token of this client has ended.")
+        assert await closing(line) == (4401, "The pairing, the token or the login of this client has ended.")
         assert (await browser.ticket())[0] == 401
         assert (await other.ticket())[0] == 200
         await stays.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}}))

@@ -1,8 +1,8 @@
-"""Stored logins to MCP servers: `mcp-tokens.json` in the configuration folder, which only the user can read.
+"""Stored logins by OAuth: `mcp-tokens.json` and others in the configuration folder, which only the user can read.
 
-Owns the file: one login for each address (without its query), with the issuer it belongs to, the registered client, the
-tokens and the absolute time at which the access token expires. Several programs may use it at once: each change is made
-under a lock to what the file holds then, and replaces it as a whole. Does not depend on the `mcp` package.
+Owns such a file: one login for each address (without its query), with the issuer it belongs to, the registered client,
+the tokens and the absolute time at which the access token expires. Several programs may use it at once: each change is
+made under a lock to what the file holds then, and replaces it as a whole. Does not depend on the `mcp` package.
 """
 
 from __future__ import annotations
@@ -65,8 +65,17 @@ class StoredLogin(Struct, frozen=True):
 class TokenStore:
     """The file of logins of one user."""
 
-    def __init__(self, config_dir: Path) -> None:
-        self.path = config_dir / FILE_NAME
+    def __init__(self, config_dir: Path, file_name: str = FILE_NAME) -> None:
+        self.path = config_dir / file_name
+
+    def all(self) -> dict[str, StoredLogin]:
+        """Return every login by its address. Raises: ConfigError."""
+        return self._read()
+
+    def put(self, url: str, login: StoredLogin) -> None:
+        """Store a login in place of an earlier one. Raises: ConfigError."""
+        with self._locked():
+            self._write({**self._read(), url: login})
 
     def get(self, url: str) -> StoredLogin:
         """Return the login to an address; an empty one if there is none. Raises: ConfigError."""

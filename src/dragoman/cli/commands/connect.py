@@ -10,7 +10,7 @@ _SEE_HELP = "see dragoman connect --help"
 
 
 def run(call: CliCall) -> int:
-    from dragoman.cli.connect import print_settings, read_remote, run_bridge, run_relay
+    from dragoman.cli.connect import log_in_first, print_settings, read_remote, run_bridge, run_relay
 
     given = call.given
     mask_stored_keys()
@@ -18,6 +18,8 @@ def run(call: CliCall) -> int:
         return print_settings(given)
     if given.raw and (given.map or given.agent is not None):
         raise exits.CliError("--raw changes no message; leave out --map and --agent", hint=_SEE_HELP)
+    if given.login:
+        log_in_first(given)
     remote = read_remote(given)
     return run_relay(remote) if given.raw else run_bridge(remote, agent=given.agent, maps=given.map)
 
@@ -35,6 +37,7 @@ COMMAND = CliCommand(
         CliOption("--agent", "the agent of the host that new sessions use", value="AGENT", short="-a"),
         CliOption("--token-env", "the variable that holds the token (default: DRAGOMAN_TOKEN)", value="NAME"),
         CliOption("--token-file", "the file that holds the token", value="FILE"),
+        CliOption("--login", "log in with the provider of the host first, unless you are; see dragoman login --url"),
         CliOption("--header", "a header to send with every request", value="NAME:VALUE", is_repeatable=True),
         CliOption("--ca", "certificates to trust, a PEM file, for a host with a certificate of its own", value="FILE"),
         CliOption(
@@ -46,6 +49,7 @@ COMMAND = CliCommand(
     examples=(
         "dragoman connect wss://agents.example/acp --agent claude --token-env AGENTS_TOKEN",
         "dragoman connect ws://127.0.0.1:8787/acp --token-file ~/.local/share/dragoman/serve/first.token",
+        "dragoman connect wss://agents.example/acp --login",
         "dragoman connect wss://agents.example/acp --map ~/src=/srv/src --print-settings",
     ),
 )

@@ -20,6 +20,10 @@ def run(call: CliCall) -> int:
     import asyncio
 
     given = call.given
+    if given.url is not None:
+        return _log_in_to_host(call)
+    if given.ca is not None or given.yes:
+        raise exits.CliError("--ca and --yes go with --url", hint=_SEE_HELP)
     if given.list and given.method is not None:
         raise exits.CliError("--list does not take a method", hint=_SEE_HELP)
     if given.json and not given.list:
@@ -29,6 +33,19 @@ def run(call: CliCall) -> int:
     if given.list:
         return _list(asyncio.run(_offered(entry, cwd)), is_json=given.json)
     return asyncio.run(_log_in(entry, cwd, given.method))
+
+
+def _log_in_to_host(call: CliCall) -> int:
+    import asyncio
+
+    from dragoman.cli.connect import trusted
+    from dragoman.cli.host_login import log_in_here
+
+    given = call.given
+    if call.program is not None or given.agent is not None or given.method is not None or given.list or given.json:
+        raise exits.CliError("--url logs in to a host, which has one way for it", hint="leave out everything else")
+    asyncio.run(log_in_here(given.url, trusted(given.ca), is_sure=given.yes))
+    return exits.OK
 
 
 async def _offered(entry: AgentEntry, cwd: str) -> tuple[LoginMethod, ...]:
@@ -96,15 +113,25 @@ COMMAND = CliCommand(
     description=(
         "Logs in to an agent. Some agents log in by themselves on request, some run a program on this terminal, and\n"
         "some take a key, which you type here without showing it; --list shows the methods. Exit code 7 if the login\n"
-        "failed."
+        "failed.\n"
+        "With --url, logs in to a host on another machine (dragoman serve) with the provider that it names: you type\n"
+        "a code in a browser. The login is stored, and used by connect, exec --url and agents with this address."
     ),
     arguments=(Argument("method", "the login method, if there are several", is_optional=True),),
-    options=(AGENT, CliOption("--list", "list the login methods and do not log in"), JSON),
+    options=(
+        AGENT,
+        CliOption("--list", "list the login methods and do not log in"),
+        CliOption("--url", "the host to log in to, such as wss://agents.example/acp", value="URL"),
+        CliOption("--ca", "with --url: certificates to trust, a PEM file", value="FILE"),
+        CliOption("--yes", "with --url: also if another host that you use takes the same tokens"),
+        JSON,
+    ),
     examples=(
         "dragoman login -a gemini",
         "dragoman login -a gemini oauth-personal",
         "dragoman login -a kimi --list --json",
         "dragoman login -- my-agent --acp",
+        "dragoman login --url wss://agents.example/acp",
     ),
     takes_program=True,
 )

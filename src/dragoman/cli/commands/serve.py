@@ -50,6 +50,8 @@ COMMAND = CliCommand(
         "  token list         list the tokens\n"
         "  token pair         print a code that pairs one browser with a host that runs with --web\n"
         "  token revoke NAME  remove a token; open connections end too\n"
+        "  backup DEST        save sessions, tokens and files, also while the host runs\n"
+        "  restore SOURCE     put a backup into the data folder of a host that does not run\n"
         "  audit              print who did what; see dragoman serve audit --help"
     ),
     arguments=(
@@ -104,6 +106,20 @@ COMMAND = CliCommand(
         CliOption(
             "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
         ),
+        CliOption("--oidc-issuer", "let users of this OpenID Connect provider in; see docs/hosting.md", value="URL"),
+        CliOption(
+            "--oidc-audience", "whom the provider makes tokens for this host for", value="NAME", is_repeatable=True
+        ),
+        CliOption("--oidc-client-id", "what clients name themselves there (default: the audience)", value="ID"),
+        CliOption("--oidc-user-claim", "the claim that names the user (default: sub)", value="CLAIM"),
+        CliOption(
+            "--oidc-right",
+            "rights of a group, such as ops=admin; '*' is every other user (default: '*=view,prompt,answer'), and "
+            "refuse lets none of them in",
+            value="GROUP=RIGHTS",
+            is_repeatable=True,
+        ),
+        CliOption("--oidc-rules", "more of it, a JSON file with the members of serve.oidc", value="FILE"),
         CliOption("--ui-stream", "serve AI SDK clients (useChat) as well, at /ui-stream; see docs/agents-as-tools.md"),
         CliOption("--web", "serve the web page as well, and let devices pair; see docs/web.md"),
         CliOption("--traffic", "keep the last messages of each agent in memory, for users who look at them"),
@@ -147,6 +163,7 @@ COMMAND = CliCommand(
         "dragoman serve -a claude --ui-stream --origin https://chat.example",
         "dragoman serve --listen unix:/run/user/1000/agents.sock -- python my_agent.py",
         "dragoman serve -a claude --sandbox require --deny 'read:**/.env'",
+        "dragoman serve -a claude --oidc-issuer https://login.example --oidc-audience agents --oidc-right ops=admin",
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",
         "dragoman serve token add operator --right view --right admin",

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.host.serving.oidc.logins import Logins, LoginSettings
     from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
@@ -78,7 +79,8 @@ def serve(call: CliCall) -> int:
     for address in addresses:
         if not address.startswith("unix:"):
             check_open_address(address, read_address(address)[0], tls, options)
-    for flag, is_given in (("--ui-stream", given.ui_stream), ("--web", given.web)):
+    by_http = (("--ui-stream", given.ui_stream), ("--web", given.web), ("--oidc-issuer", options.login is not None))
+    for flag, is_given in by_http:
         if is_given and all(address.startswith("unix:") for address in addresses):
             raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
@@ -168,6 +170,17 @@ class _Serving:
         self._note = write_note
 
     async def run(self) -> int:
+        if self._options.login is None:
+            return await self._run(None)
+        from dragoman.cli.serve.login import open_logins
+
+        logins = await open_logins(self._options.login)
+        try:
+            return await self._run(logins)
+        finally:
+            await logins.provider.close()
+
+    async def _run(self, logins: Logins | None) -> int:
         spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
@@ -192,7 +205,9 @@ class _Serving:
         host.spans = spans
         host.keeps_traffic = self._given.traffic
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts)
+        server = HostServer(
+            host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts, logins=logins
+        )
         if self._before is not None:
             host.inherited_servers = read_servers(self._before.servers)
             server.tickets.add(self._before.tickets)
@@ -338,6 +353,8 @@ class _Serving:
         else:
             self._note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
         self._note("another token for each user and device: dragoman serve token add NAME")
+        if self._options.login is not None and not url.startswith("unix:"):
+            self._note(f"users log in at {self._options.login.issuer} with: dragoman login --url {url}")
 
 
 def _agents(call: CliCall) -> list[ProgramAgent]:
@@ -415,7 +432,21 @@ def _options(given: Any) -> ServeOptions:
         hand_over_seconds=_number("--drain", given.drain, ServeOptions().hand_over_seconds),
         ui_stream=given.ui_stream,
         web=given.web,
+        login=_login_settings(given),
     )
+
+
+def _login_settings(given: Any) -> LoginSettings | None:
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
+
+    stored = load_settings(config_dir()).user.serve_oidc
+    flags = ("issuer", "audience", "client_id", "user_claim", "right", "rules")
+    if not stored and not any(getattr(given, f"oidc_{name}") for name in flags):
+        return None
+    from dragoman.cli.serve.login import read_login_settings
+
+    return read_login_settings(given, stored)
 
 
 def _limits(given: Any) -> ServeLimits:

@@ -34,12 +34,15 @@ async def list_devices(host: Host, client: HostConnection, call: Call) -> object
 async def make_code(host: Host, client: HostConnection, call: Call) -> object:
     """Answer with a code that pairs one more browser, with no more rights than the client has itself."""
     pairing, params = _pairing(host, call), read_params(call.params)
-    visitor = client.visitor
+    visitor, own = client.visitor, _own(pairing, client)
+    if visitor.token is not None and own is None:  # a login of a provider, or a token that was revoked just now
+        why = "a login cannot pair a browser, which would outlast it; an operator can: dragoman serve token pair"
+        raise RequestError(-32603, why, {"reason": "forbidden"})
     device = NewDevice(
         visitor.principal,
         _rights(params.get("rights"), visitor.rights),
         _folders(params.get("folders"), visitor.folders),
-        _expiry(params.get("expires"), _own(pairing, client)),
+        _expiry(params.get("expires"), own),
     )
     try:
         code = pairing.codes.issue(device)

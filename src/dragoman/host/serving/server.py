@@ -40,8 +40,10 @@ from dragoman.host.serving.metrics import (
     LoopLag,
     watch_sessions,
 )
+from dragoman.host.serving.oidc.logins import LoginSettings
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
+from dragoman.host.serving.principals import LOGIN_PATH, Principals
 from dragoman.host.serving.routes import (
     Route,
     RouteTable,
@@ -50,7 +52,7 @@ from dragoman.host.serving.routes import (
     own_origins,
     safe_headers,
 )
-from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets, common_folders, join_cookie
+from dragoman.host.serving.tokens import TICKET_SECONDS, common_folders, join_cookie
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
@@ -60,7 +62,6 @@ from dragoman.rpc.transport import ClosesWithCode
 from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import (
-    ALL_RIGHTS,
     DEVICE_COOKIE,
     SECURE_COOKIE,
     Entered,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from dragoman.host.host import Host
     from dragoman.host.serving.access_log import AccessLog
     from dragoman.host.serving.metrics import HostMetrics
+    from dragoman.host.serving.oidc.logins import Logins
     from dragoman.host.serving.tokens import HostToken, HostTokens
     from dragoman.host.session import HostedSession
     from dragoman.rpc import Transport
@@ -94,7 +96,7 @@ _PAIRS_PER_MINUTE: Final = 10
 _COOKIE_SECONDS: Final = 400 * 86400
 """As long as browsers keep one at most; the host decides when the device is over."""
 _WRONG_CODE: Final = "This code is wrong, used, or too old. Make another one: dragoman web pair"
-_PAIRING_ENDED: Final = "The pairing or the token of this client has ended."
+_PAIRING_ENDED: Final = "The pairing, the token or the login of this client has ended."
 _DRAINING_WORDS: Final = "The host is shutting down."
 ROOM_BYTES: Final = 64 * 1024 * 1024
 """A host with less room than this on its disk is not ready: one turn with pictures may need so much."""
@@ -121,6 +123,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     """AI SDK clients are served too."""
     web: bool = False
     """The web page is served too, and devices can be paired."""
+    login: LoginSettings | None = None
+    """Which provider logs users in; None for none."""
 
 
 class ListeningAddress(NamedTuple):
@@ -154,8 +158,7 @@ class ListeningAddress(NamedTuple):
 class _Served(NamedTuple):
     """A connection that is served, and the token it came with."""
 
-    name: str
-    digest: str
+    token: HostToken
     transport: Transport
 
 
@@ -172,6 +175,7 @@ class HostServer:
         access_log: AccessLog,
         acts: HostActs | None = None,
         page: PageFiles | None = None,
+        logins: Logins | None = None,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
@@ -183,14 +187,16 @@ class HostServer:
             access_log: Where requests and connections are noted.
             acts: Where it is noted who did what.
             page: The web page, if `options` wants one; by default that of this installation.
+            logins: Users of a provider, who may connect too.
         """
         self._host = host
         self._tokens = tokens
         self._options = options
         self._metrics = metrics
         self._access_log = access_log
+        self._principals = Principals(tokens, logins)
         self._acts = acts or HostActs()
-        self.tickets = Tickets()
+        self.tickets = self._principals.tickets
         limits = options.limits
         self._in_flight = InFlightBytes(limits.in_flight_bytes)
         self._requests = Buckets(limits.requests_per_second, limits.requests_per_second * 2)
@@ -263,12 +269,13 @@ class HostServer:
         has_tls, is_behind_proxy = tls is not None, options.is_behind_proxy
         rules = GateRules(
             hosts=known_names(host, port, names_with_ports(options.hosts, port)),
-            find_principal=self._find,
+            find_principal=self._principals.find,
             origins=frozenset(map(as_header, options.origins)),
             own_origins=own_origins(host, port, options.hosts, has_tls=has_tls, is_behind_proxy=is_behind_proxy),
             find_rule=self.routes.find_rule,
             find_device=self._find_device,
-            use_ticket=self._use_ticket,
+            use_ticket=self._principals.use_ticket,
+            login_path=LOGIN_PATH.encode() if self._principals.has_logins else b"",
             max_body_bytes=limits.body_bytes,
             admit=self._admit,
             admit_stream=self._foreign_session,
@@ -308,6 +315,8 @@ class HostServer:
             Route(b"POST", "/ticket", self._ticket_page, "device"),
             *UploadPages(self._host.uploads, self._user_of).routes(),
         ]
+        if self._principals.has_logins:
+            found.append(Route(b"GET", LOGIN_PATH, self._principals.login_page, "open"))
         if self._options.ui_stream:
             paths = (UI_STREAM, f"{UI_STREAM}/")
             found += [Route(how, path, self._chats.page) for path in paths for how in (b"POST", b"GET", b"DELETE")]
@@ -319,35 +328,8 @@ class HostServer:
             ]
         return found
 
-    def _find(self, secret: str) -> Principal | None:
-        try:
-            token = self._tokens.find(secret)
-        except ConfigError as error:  # no client enters while the file is broken
-            _log.error("%s", error)
-            return None
-        return None if token is None else _principal(token)
-
     def _find_device(self, cookie: str, half: str) -> Principal | None:
-        if self.pairing is None:
-            return None
-        try:
-            token = self._tokens.find_device(cookie, half)
-        except ConfigError as error:
-            _log.error("%s", error)
-            return None
-        return None if token is None else _principal(token)
-
-    def _use_ticket(self, ticket: str, origin: bytes | None) -> Principal | None:
-        name = self.tickets.use(ticket, origin)
-        token = None if name is None else self._token(name)
-        return None if token is None else _principal(token)
-
-    def _token(self, name: str) -> HostToken | None:
-        try:
-            return self._tokens.get(name)
-        except ConfigError as error:
-            _log.error("%s", error)
-            return None
+        return None if self.pairing is None else self._principals.find_device(cookie, half)
 
     def _admit(self, entered: Entered) -> GateRefusal | None:
         """Refuse what a known token may not do now."""
@@ -381,7 +363,7 @@ class HostServer:
 
     async def _foreign_session(self, entered: Entered, session: str) -> GateRefusal | None:
         """Refuse the stream of a session that does not exist and that of another user with the same 404."""
-        token = self._token(entered.principal.name)
+        token = self._principals.token_of(entered.principal)
         live = self._host.live(session)
         record = live.record if live is not None else None
         if record is None and token is not None:
@@ -393,14 +375,14 @@ class HostServer:
     # Connections
 
     def _opened(self, opened: NewConnection) -> None:
-        token = self._token(opened.principal.name)
+        token = self._principals.token_of(opened.principal)
         if token is None:  # it was revoked while the socket waited for initialize
             _end(opened.transport, close_codes.ENDED, _PAIRING_ENDED)
             return
         if self._is_leaving:
             _end(opened.transport, close_codes.DRAINING, _DRAINING_WORDS)
             return
-        self._note_use(token.name)
+        self._principals.note_use(token)
         visitor = Visitor(
             principal=token.user,
             rights=frozenset(token.rights),
@@ -411,14 +393,14 @@ class HostServer:
             token=token.name,
             device=token.name if token.kind == "device" else None,
         )
-        self._serve(opened.transport, visitor, _Served(token.name, token.digest, opened.transport), opened.peer)
+        self._serve(opened.transport, visitor, _Served(token, opened.transport), opened.peer)
 
     def _unix_opened(self, transport: UnixTransport) -> None:
         self._serve(transport, Visitor(), None, "unix")
 
     def _serve(self, transport: Transport, visitor: Visitor, served: _Served | None, peer: str) -> None:
         self._metrics.count("dragoman_connections_total")
-        facts = {"peer": peer, "token": "" if served is None else served.name, "agent": visitor.agent or ""}
+        facts = {"peer": peer, "token": "" if served is None else served.token.name, "agent": visitor.agent or ""}
         self._access_log.connection("opened", **facts)
         self._acts.connection("connected", visitor, peer)
         started = asyncio.get_running_loop().time()
@@ -439,36 +421,30 @@ class HostServer:
         self._served[task] = served
         task.add_done_callback(over)
 
-    def _note_use(self, name: str) -> None:
-        try:
-            self._tokens.note_use(name)
-        except (ConfigError, OSError) as error:  # a client is not refused because a time cannot be written down
-            _log.error("the use of a token cannot be noted: %s", error)
-
     def end_revoked(self) -> None:
-        """End the connections of tokens that are not valid any more."""
+        """End the connections of tokens and logins that are not valid any more."""
         for task, served in list(self._served.items()):
-            if served is not None:
-                token = self._token(served.name)
-                if token is None or token.digest != served.digest:
-                    if isinstance(served.transport, ClosesWithCode):
-                        served.transport.set_close(close_codes.ENDED, _PAIRING_ENDED)
-                    task.cancel()
+            if served is not None and not self._principals.is_valid(served.token):
+                if isinstance(served.transport, ClosesWithCode):
+                    served.transport.set_close(close_codes.ENDED, _PAIRING_ENDED)
+                task.cancel()
         with suppress(ConfigError):  # a file of tokens that cannot be read says nothing about devices
             self._host.push.keep_only(lambda subscription: self._tokens.get(subscription.device) is not None)
 
     def _look(self) -> None:
-        for name in {served.name for served in self._served.values() if served is not None}:
-            self._note_use(name)
+        for token in {
+            served.token.name: served.token for served in self._served.values() if served is not None
+        }.values():
+            self._principals.note_use(token)
         self.end_revoked()
         self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
     def _user_of(self, principal: Principal) -> str | None:
-        token = self._token(principal.name)
+        token = self._principals.token_of(principal)
         return None if token is None else token.user
 
     def _chat_user(self, principal: Principal) -> ChatUser | None:
-        token = self._token(principal.name)
+        token = self._principals.token_of(principal)
         if token is None:
             return None
         folders = common_folders(token.folders, self._options.folders)
@@ -504,7 +480,7 @@ class HostServer:
         return HttpReply(200, self._metrics.text(), CONTENT_TYPE)
 
     async def _ticket_page(self, entered: Entered, body: bytes) -> HttpReply:
-        ticket = self.tickets.issue(entered.principal.name, entered.headers.get(b"origin"))
+        ticket = self._principals.issue_ticket(entered)
         answer = msgspec.json.encode({"ticket": ticket, "expiresInSeconds": TICKET_SECONDS})
         return HttpReply(200, answer, JSON, (_NOT_KEPT,))
 
@@ -540,7 +516,7 @@ class HostServer:
         return HttpReply(200, msgspec.json.encode(answer), JSON, (_NOT_KEPT, cookie))
 
     async def _unpair_page(self, entered: Entered, body: bytes) -> HttpReply:
-        token = self._token(entered.principal.name)
+        token = self._principals.token_of(entered.principal)
         if self.pairing is None or token is None or token.kind != "device":
             return _not_kept(403, "This is not a paired device; a token is revoked with: dragoman serve token revoke")
         self.pairing.remove(token.name)
@@ -671,11 +647,6 @@ class HostServer:
         if self._served:
             await asyncio.wait(list(self._served))
         self._access_log.close()
-
-
-def _principal(token: HostToken) -> Principal:
-    """Return the principal of a token: one of its own for the gate, so that none can use the connection of another."""
-    return Principal(token.name, frozenset(right for right in ALL_RIGHTS if right in token.rights), token.folders)
 
 
 _NOT_KEPT: Final = (b"cache-control", b"no-store")

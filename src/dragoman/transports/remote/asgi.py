@@ -168,7 +168,7 @@ class AsgiApplication:
     # HTTP
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._examine(scope, scope["method"].encode("latin-1"))
+        found = await self._examine(scope, scope["method"].encode("latin-1"))
         if isinstance(found, Entered) and found.is_upgrade:
             found = GateRefusal(501, "This server does not speak WebSocket; its ASGI server lacks a package for it.")
         if isinstance(found, GateRefusal):
@@ -195,11 +195,16 @@ class AsgiApplication:
         elif reply is not None:
             await _respond(send, reply, origin)
 
-    def _examine(self, scope: Scope, method: bytes) -> Entered | GateRefusal:
+    async def _examine(self, scope: Scope, method: bytes) -> Entered | GateRefusal:
         headers = [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]
         if scope["type"] == "websocket" and not any(name == b"upgrade" for name, _ in headers):
             headers.append((b"upgrade", b"websocket"))  # over HTTP/2 an upgrade has no such header
-        return examine(Head(method, _target(scope), headers, _peer(scope)), self.server.rules)
+        head = Head(method, _target(scope), headers, _peer(scope))
+        found = examine(head, self.server.rules)
+        if isinstance(found, GateRefusal) and found.again is not None:
+            await found.again
+            found = examine(head, self.server.rules)
+        return found
 
     async def _body(self, receive: Receive, held: HeldBytes, limit: int) -> bytes | GateRefusal | None:
         """Return the body; None if the client is gone."""
@@ -257,7 +262,7 @@ class AsgiApplication:
         message = await receive()
         if message["type"] != "websocket.connect":
             return
-        found = self._examine(scope, b"GET")
+        found = await self._examine(scope, b"GET")
         if isinstance(found, Entered) and found.refused is not None:
             found = found.refused
         if isinstance(found, Entered) and not self.server.take(found.principal):

@@ -55,6 +55,8 @@ class Principal(msgspec.Struct, frozen=True):
     rights: frozenset[Right] = ALL_RIGHTS
     folders: tuple[str, ...] | None = None
     """Where its sessions may work; None: everywhere."""
+    key: str = ""
+    """Which of several logins of one user it is; empty for a token, which its name says."""
 
 
 class Head(NamedTuple):
@@ -73,6 +75,8 @@ class GateRefusal(NamedTuple):
     status: int
     reason: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    again: Awaitable[None] | None = None
+    """What to wait for before the request is examined once more: the answer may be another one then."""
 
 
 class Entered(NamedTuple):
@@ -106,9 +110,8 @@ class PathRule(msgspec.Struct, frozen=True):
     max_body_bytes: int | None = None
 
 
-_UNKNOWN: Final = GateRefusal(
-    401, "A token is needed: send it as Authorization: Bearer TOKEN.", ((b"www-authenticate", b'Bearer realm="acp"'),)
-)
+_UNKNOWN: Final = "A token is needed: send it as Authorization: Bearer TOKEN."
+_CHALLENGE: Final = b'Bearer realm="acp"'
 
 
 class GateRules(msgspec.Struct, frozen=True):
@@ -118,8 +121,11 @@ class GateRules(msgspec.Struct, frozen=True):
     """
 
     hosts: Set[bytes]
-    find_principal: Callable[[str], Principal | None]
-    """By the bearer token. Must take the same time for every wrong token."""
+    find_principal: Callable[[str], Principal | GateRefusal | None]
+    """By the bearer token. Must take the same time for every wrong token. A refusal of its own may say more than that
+    the token is wrong; its challenge is added here."""
+    login_path: bytes = b""
+    """Where it is described how users log in, which the challenge then names (RFC 9728)."""
     origins: Set[bytes] = frozenset()
     """Pages of others that may use the server, and read its answers."""
     own_origins: Set[bytes] = frozenset()
@@ -205,10 +211,10 @@ def _enter(head: Head, path: str, headers: dict[bytes, bytes], rules: GateRules)
         return GateRefusal(426, "Only an upgrade to WebSocket is known.", ((b"upgrade", b"websocket"),))
     subprotocol, principal = _subprotocol(headers, rules) if is_upgrade else (None, None)
     way: Literal["token", "ticket"] = "token" if principal is None else "ticket"
-    principal = principal or _bearer(headers, rules)
-    if principal is None:
-        return _UNKNOWN
-    limit = rules.max_body_bytes
+    found = principal or _bearer(headers, rules)
+    if isinstance(found, GateRefusal):
+        return found
+    principal, limit = found, rules.max_body_bytes
     entered = Entered(method, path, headers, principal, is_upgrade, subprotocol, way, head.peer, limit)
     refused = rules.admit(entered) or (_check_body(headers, JSON_MEDIA, limit) if method == b"POST" else None)
     if refused is not None:
@@ -228,18 +234,17 @@ def _enter_path(
         return _wrong_method(rule)
     limit = rules.max_body_bytes if rule.max_body_bytes is None else rule.max_body_bytes
     entered = Entered(head.method, path, headers, Principal("", frozenset()), peer=head.peer, max_body_bytes=limit)
-    # Over TLS, by the name that the browser calls: the server's own, or that of a proxy in front.
-    secure = b"https://" + headers[b"host"].lower().removesuffix(b":443") in rules.own_origins
-    entered = entered._replace(is_secure=secure)
+    entered = entered._replace(is_secure=_is_secure(headers, rules))
     if is_known:
         token = _bearer(headers, rules)
-        device = _device(entered, rules) if token is None and rule.entry == "device" else None
-        if token is not None:
-            entered = entered._replace(principal=token, way="token")
-        elif device is not None:
+        is_refused = isinstance(token, GateRefusal)
+        device = _device(entered, rules) if is_refused and rule.entry == "device" else None
+        if device is not None:
             entered = entered._replace(principal=device, way="device")
+        elif isinstance(token, GateRefusal):
+            return token
         else:
-            return _UNKNOWN
+            entered = entered._replace(principal=token, way="token")
     is_page = rule.entry in ("page", "pair") or entered.way == "device"
     refused = _check_page(head, headers, rules) if is_page else None
     refused = refused or (_wrong_method(rule) if is_wrong_way else None) or rules.admit(entered)
@@ -294,11 +299,27 @@ def _accepts_events(headers: dict[bytes, bytes]) -> bool:
     return MIME_TYPE in headers.get(b"accept", b"").lower()
 
 
-def _bearer(headers: dict[bytes, bytes], rules: GateRules) -> Principal | None:
+def _is_secure(headers: dict[bytes, bytes], rules: GateRules) -> bool:
+    """Whether it came over TLS, by the name that the client calls: the server's own, or that of a proxy in front."""
+    return b"https://" + headers[b"host"].lower().removesuffix(b":443") in rules.own_origins
+
+
+def _bearer(headers: dict[bytes, bytes], rules: GateRules) -> Principal | GateRefusal:
     scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        return None
-    return rules.find_principal(token.strip())
+    is_given = scheme.lower() == "bearer" and bool(token.strip())
+    found = rules.find_principal(token.strip()) if is_given else None
+    if isinstance(found, Principal):
+        return found
+    refusal = found or GateRefusal(401, _UNKNOWN)
+    if refusal.status != 401:
+        return refusal
+    challenge = _CHALLENGE
+    if rules.login_path:
+        origin = (b"https://" if _is_secure(headers, rules) else b"http://") + headers[b"host"].lower()
+        challenge += b', resource_metadata="' + origin + rules.login_path + b'"'
+    if is_given and rules.login_path:
+        challenge += b', error="invalid_token"'
+    return refusal._replace(headers=(*refusal.headers, (b"www-authenticate", challenge)))
 
 
 def _subprotocol(headers: dict[bytes, bytes], rules: GateRules) -> tuple[str | None, Principal | None]:

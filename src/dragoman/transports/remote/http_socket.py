@@ -43,6 +43,8 @@ from dragoman.transports.remote.websocket import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from websockets.typing import Subprotocol
 
     from dragoman.transports.remote.server import RemoteServer
@@ -185,6 +187,23 @@ class HttpSocket(asyncio.Protocol):
             self._refuse(GateRefusal(505, "HTTP/1.1 is needed."))
             return
         found = examine(head, self._server.rules)
+        if isinstance(found, GateRefusal) and found.again is not None:
+            self._stop_timer()
+            self._is_busy = True
+            self._io.pause_reading()
+            self._answering = self._loop.create_task(self._examine_again(head, found.again))
+        else:
+            self._examined(found)
+
+    async def _examine_again(self, head: Head, ready: Awaitable[None]) -> None:
+        """Go on with a request when the gate can decide about it. A client that leaves cancels this."""
+        await ready
+        self._answering, self._is_busy = None, False
+        self._io.resume_reading()
+        self._examined(examine(head, self._server.rules))
+        self._go_on()
+
+    def _examined(self, found: Entered | GateRefusal) -> None:
         if isinstance(found, GateRefusal):
             self._refuse(found)
             return
