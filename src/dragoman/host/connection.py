@@ -94,6 +94,8 @@ class HostConnection:
 
     async def serve(self) -> None:
         """Run until the client is gone. What it started in its sessions goes on."""
+        if self._host.quotas is not None:
+            await self._host.quotas.load(self.visitor.principal)
         self._transport.start(
             VersionedClient(self.peer, self._transport, lambda: self._is_greeted, make_v2_host_translator)
         )

@@ -25,6 +25,7 @@ from dragoman.store.event_log import (
     LogEvent,
     OwnershipLost,
     SessionRecord,
+    Stored,
     lost_events,
     number_events,
 )
@@ -386,6 +387,25 @@ def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int
             return int(last)
         behind += size
     return 0
+
+
+_SIZE: Final = (
+    "(SELECT coalesce(sum(length(bodies) + length(kinds)), 0) FROM segments WHERE session=hosted.id)"
+    " + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=hosted.id)"
+)
+
+
+def stored(db: sqlite3.Connection, principal: str | None) -> dict[str, Stored]:
+    """Return how many sessions and bytes each principal has; of one, or of all."""
+    which, values = ("", ()) if principal is None else ("WHERE principal=? ", (principal,))
+    rows = db.execute(f"SELECT principal, count(*), sum({_SIZE}) FROM hosted {which}GROUP BY principal", values)
+    return {name: Stored(count, size) for name, count, size in rows}
+
+
+def sizes(db: sqlite3.Connection, sessions: Sequence[str]) -> dict[str, int]:
+    """Return how many bytes sessions have."""
+    found = (db.execute(f"SELECT id, {_SIZE} FROM hosted WHERE id=?", (session,)).fetchone() for session in sessions)
+    return {row[0]: row[1] for row in found if row is not None}
 
 
 def find_record(db: sqlite3.Connection, session: str, principal: str | None = None) -> SessionRecord | None:

@@ -104,7 +104,10 @@ COMMAND = CliCommand(
             "--origin", "pages that may use it, such as https://agents.example", value="ORIGIN", is_repeatable=True
         ),
         CliOption(
-            "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
+            "--limit",
+            "how much a token, a user or the host may use, such as turns=4; see docs/remote-security.md",
+            value="NAME=NUMBER",
+            is_repeatable=True,
         ),
         CliOption("--oidc-issuer", "let users of this OpenID Connect provider in; see docs/hosting.md", value="URL"),
         CliOption(
