@@ -346,6 +346,15 @@ def test_a_host_with_a_certificate_is_reached_by_those_who_trust_it(tmp_path: Pa
         assert json.loads(trusted.out)["result"]["protocolVersion"] == 1, trusted.err
         strange = home.run("connect", url, "--token-file", token, stdin=hello)
         assert "no TLS connection to" in json.loads(strange.out)["error"]["message"]
+        asked = home.run("exec", "--url", url, "--ca", chain, "hello by TLS", DRAGOMAN_TOKEN=home.token)
+        assert (asked.code, asked.out) == (0, "hello by TLS\n"), asked.err
+        settings(home, url)
+        file = home.folder / "dragoman" / "config" / "settings.json"
+        file.write_text(file.read_text().replace('"token_env"', f'"ca": {json.dumps(chain)}, "token_env"'))
+        asked = home.run("exec", "-a", "far", "hello by a name", FAR_TOKEN=home.token)
+        assert (asked.code, asked.out) == (0, "hello by a name\n"), asked.err
+    for words in (("--ca", chain), ("--url", url, "--ca", "/none")):
+        assert home.run("exec", *words, "x").code == 2
 
 
 def test_settings_for_an_editor_start_this_bridge(hosted: tuple[Home, str]) -> None:
