@@ -101,7 +101,16 @@ def test_users_of_a_real_provider_log_in_work_and_log_out(tmp_path: Path) -> Non
             "otherwise": [],
         }
         (tmp_path / "rules.json").write_text(json.dumps(rules))
-        words = ("--listen", "127.0.0.1:0", "-a", "scripted", "--folder", str(tmp_path), "--oidc-issuer", issuer)
+        words: tuple[str, ...] = (
+            "--listen",
+            "127.0.0.1:0",
+            "-a",
+            "scripted",
+            "--folder",
+            str(tmp_path),
+            "--oidc-issuer",
+            issuer,
+        )
         words += ("--oidc-audience", "urn:dragoman:agents", "--oidc-rules", str(tmp_path / "rules.json"))
         with host.serving(*words) as (_, url):
             assert "dragoman login --url" in ada.run("exec", "--url", url, "hello").err
