@@ -18,6 +18,13 @@ from tests.process.kit import is_alive, until
 START = 'call bash {"command": "%s", "background": true}'
 
 
+async def noted_pid(folder: Path) -> int:
+    """What a job wrote; its first second may be over before it runs."""
+    file = folder / "pid"
+    await until(lambda: file.exists() and file.read_text())
+    return int(file.read_text())
+
+
 async def test_a_job_is_asked_about_and_never_runs_in_the_terminal_of_the_client(tmp_path: Path) -> None:
     service, user, terminals = Service(tmp_path), Answers("reject_once", "allow_once"), RealTerminals()
     async with service.session(permission=user, terminals=terminals) as session:
@@ -27,7 +34,7 @@ async def test_a_job_is_asked_about_and_never_runs_in_the_terminal_of_the_client
         await ask(session, START % "echo $$ >pid; exec sleep 60", "say {result}")
         assert "[job bg_1 runs in the background (timeout 1800 s)" in session.state.text
         assert all("terminal_id" not in str(call.content) for call in session.state.tool_calls.values())
-        pid = int((service.project / "pid").read_text())
+        pid = await noted_pid(service.project)
         assert is_alive(pid)
         await ask(session, "/context")
         assert "- bg_1 is running since" in session.state.text
@@ -38,7 +45,7 @@ async def test_a_job_is_found_and_ended_after_the_model_has_forgotten_the_conver
     service = Service(tmp_path, mode="full")
     async with service.session() as session:
         await ask(session, START % "echo $$ >pid; exec sleep 60")
-        pid = int((service.project / "pid").read_text())
+        pid = await noted_pid(service.project)
         await ask(session, "/clear")
         await ask(session, 'call bash_output {"id": "bg_1"}', "say {result}")
         assert "is running" in session.state.text
@@ -92,7 +99,7 @@ async def test_no_job_survives_a_kill_of_the_agent(tmp_path: Path) -> None:
     async with agent_at(tmp_path, permission=allow) as agent:
         session = await agent.new_session(tmp_path)
         await ask(session, START % "trap '' TERM HUP; echo $$ >pid; while true; do sleep 1; done")
-        pid = int((tmp_path / "pid").read_text())
+        pid = await noted_pid(tmp_path)
         assert is_alive(pid)
         os.kill(pid_of(agent), signal.SIGKILL)
         await until(lambda: not is_alive(pid))

@@ -34,6 +34,7 @@ from tests.builtin.window.test_wire_forms import counted, messages_of
 TURNS = 300
 KILLS = (120, 220)
 WINDOW = 24_000
+OF_THE_TURN = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.ToolCall, v1.ToolCallUpdate)
 
 
 class DayProvider:
@@ -187,7 +188,8 @@ class Day:
         async with asyncio.timeout(60):
             prompt = session.prompt(text)
             async for update in prompt:
-                received += not isinstance(update, v1.AvailableCommandsUpdate)
+                # A change of mode or model may be shown before the prompt is in the store.
+                received += isinstance(update, OF_THE_TURN)
                 if received == stop and killed is not None:
                     os.kill(pid_of(killed), signal.SIGKILL)
                 elif received == stop:

@@ -236,8 +236,8 @@ def test_a_signal_before_there_is_a_turn_ends_at_once(number: signal.Signals, co
     with place.started("x", "--output", "json", odd="never-initializes") as process:
         wait_for_agent(place, is_there=True)
         process.send_signal(number)
-        out, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == code
+        out, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == code, err
     result = Done(code, out, "").result
     assert result["error"]["kind"] == ("cancelled" if code == 130 else "terminated")
     assert result["agent"]["command"][-1] == "never-initializes"
@@ -246,7 +246,7 @@ def test_a_signal_before_there_is_a_turn_ends_at_once(number: signal.Signals, co
 
 def wait_for_agent(place: Place, *, is_there: bool) -> None:
     """Waits until the agent of this place runs, whoever started it, or does not."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + SECONDS
     while is_there != any(str(place.agent) in line and "-m dragoman" not in line for line in command_lines()):
         assert time.monotonic() < end
         os.sched_yield()

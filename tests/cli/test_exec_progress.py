@@ -105,8 +105,10 @@ def test_a_decision_is_shown_after_everything_that_the_agent_sent_before_it_aske
 
 def test_the_status_line_counts_the_seconds(place: Place) -> None:
     with at_terminal(place, "exec", "x", odd=script(place, [], never="initialize")) as terminal:
-        terminal.until("· 0s · starting")
-        terminal.until("· 1s · starting")
+        shown: set[str] = set()
+        while len(shown) < 2:  # a busy machine may leave a second out
+            terminal.until("s · starting")
+            shown.add(re.findall(r"· (\d+)s · starting", terminal.text)[-1])
 
 
 def test_the_status_line_does_not_disturb_the_answer(place: Place) -> None:

@@ -24,6 +24,7 @@ CASES = {case.id: case for case in load_cases("client")}
 WRONG_CLIENT = Path(__file__).parent / "clients" / "wrong_client.py"
 # A wrong client that is silent costs this long; the right one never does.
 PATIENCE = ClientCheckSettings(timeout_seconds=1.0)
+MORE_PATIENCE = ClientCheckSettings(timeout_seconds=30.0)
 # Waiting is most of what a wrong client makes the judge do, so many are judged at once.
 AT_ONCE = 16
 # A client offers a service or refuses it; the other half is seen in the other client.
@@ -56,7 +57,7 @@ def test_every_case_has_a_mutant_and_every_mutant_a_case() -> None:
 
 
 async def test_our_client_passes_everything() -> None:
-    report = await ClientRun(bent(Mutant()), ClientCheckSettings(), jobs=8).run(list(CASES.values()))
+    report = await ClientRun(bent(Mutant()), MORE_PATIENCE, jobs=8).run(list(CASES.values()))
     other = {result.id: (result.status, result.message) for result in report.all if result.status != "pass"}
     # In this process an agent has no stderr; programs are judged in test_client_programs.py.
     assert other.pop("client/transport/stderr-drained")[0] == "skipped"
@@ -65,7 +66,7 @@ async def test_our_client_passes_everything() -> None:
 
 
 async def test_our_client_without_any_service_passes_what_is_left() -> None:
-    report = await ClientRun(bent(Mutant(is_bare=True)), ClientCheckSettings(), jobs=8).run(list(CASES.values()))
+    report = await ClientRun(bent(Mutant(is_bare=True)), MORE_PATIENCE, jobs=8).run(list(CASES.values()))
     by_id = {result.id: result.status for result in report.results}
     assert {by_id[id] for id in ONLY_FOR_BARE_CLIENTS} == {"pass"}
     wrong = {result.id: result.message for result in report.all if result.status in ("fail", "warn", "error")}
@@ -97,7 +98,10 @@ def test_failure_shows_what_was_exchanged(reports: dict[str, ConformanceReport])
 @pytest.mark.parametrize("id", PROGRAMS)
 async def test_program_that_mistreats_its_agent_fails_the_case_about_it(id: str) -> None:
     command = (sys.executable, str(WRONG_CLIENT), PROGRAMS[id], "{folder}", "{agent}")
-    report = await ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=3.0)).run([CASES[id]])
+    for settings in (ClientCheckSettings(timeout_seconds=3.0), MORE_PATIENCE):  # the second on a busy machine
+        report = await ClientRun(ClientProgram(command), settings).run([CASES[id]])
+        if report.results[0].status == expected(id):
+            break
     assert report.results[0].status == expected(id), report.results[0].message
 
 

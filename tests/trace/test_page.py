@@ -343,8 +343,11 @@ def test_page_folds_sessions_as_the_library_does(window: Browser, tmp_path: Path
 
 
 @pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents beside the project")
-def test_page_folds_real_sessions_as_the_library_does(window: Browser, tmp_path: Path) -> None:
-    for path in RECORDINGS:
+@pytest.mark.parametrize(
+    "recordings", [RECORDINGS[::3], pytest.param(RECORDINGS, marks=pytest.mark.soak)], ids=["some", "all"]
+)
+def test_page_folds_real_sessions_as_the_library_does(window: Browser, tmp_path: Path, recordings: list[Path]) -> None:
+    for path in recordings:
         trace = open_trace(path)
         window.open(saved(trace, tmp_path / f"{path.stem}.html", path.name))
         points = [len(trace.entries) // 3 or 1, len(trace.entries)]

@@ -111,7 +111,7 @@ async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_si
                 assert await page.evaluate(small) == 0, path
 
 
-@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=_SOAK)])
 async def test_sessions_are_grouped_found_stopped_restarted_renamed_and_archived(web: Web, size: str) -> None:
     """By what they need; by folder, agent and words; each from the list."""
     async with web.page(user=new_user(), size=size) as page:

@@ -16,7 +16,9 @@ async def pairs(page: Page, code: str) -> None:
     await connected(page)
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("phone", "dark"), pytest.param("desktop", "light", marks=pytest.mark.soak)]
+)
 async def test_a_code_of_the_address_fills_the_field_and_pairs_by_a_press_only(
     web: Web, size: str, scheme: str
 ) -> None:

@@ -74,7 +74,7 @@ async def connected(
     folder: Path,
     *sent: v1.McpServer,
     configured: Mapping[str, Any] | None = None,
-    waits: Waits = Waits(),  # noqa: B008 - frozen
+    waits: Waits = Waits(turn_seconds=60.0),  # noqa: B008 - frozen; a server may take long to start here
     tools: Mapping[str, Any] | None = None,
     is_ready: bool = True,
     config_dir: Path | None = None,

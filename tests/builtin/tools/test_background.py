@@ -4,14 +4,16 @@ import asyncio
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dragoman.builtin.tools.jobs import MOST_JOBS, close_jobs, ended_jobs, job_lines, jobs_of
+from dragoman.builtin.tools.background import FIRST_SECONDS
+from dragoman.builtin.tools.jobs import MOST_JOBS, Job, close_jobs, ended_jobs, job_lines, jobs_of
 from tests.builtin.tools.fixtures import FakeContext
 from tests.process.kit import is_alive
 
-BOUND = 20.0
+BOUND = 60.0
 
 
 @pytest.fixture
@@ -20,10 +22,25 @@ def context(tmp_path: Path) -> FakeContext:
     return FakeContext(tmp_path / "root")
 
 
+@pytest.fixture
+def _with_a_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the first second of a job be as long as it needs for a line."""
+    wait = Job.wait
+
+    async def longer(job: Job, seconds: float, *given: Any) -> None:
+        if seconds == FIRST_SECONDS:
+            await wait(job, BOUND, lambda text: "\n" in text)
+        else:
+            await wait(job, seconds, *given)
+
+    monkeypatch.setattr(Job, "wait", longer)
+
+
 def contents(path: str) -> str:
     return Path(path).read_text()
 
 
+@pytest.mark.usefixtures("_with_a_first_line")
 async def test_it_answers_with_an_id_a_file_and_the_first_output(context: FakeContext) -> None:
     output = await context.call("bash", command="echo begun; exec sleep 60", background=True)
     path = f"{context.overflow_dir}/bg_1.txt"
@@ -39,16 +56,17 @@ async def test_it_answers_with_an_id_a_file_and_the_first_output(context: FakeCo
     assert ended_jobs(context.memory) == ""
 
 
+@pytest.mark.usefixtures("_with_a_first_line")
 async def test_each_look_shows_what_is_new(context: FakeContext) -> None:
     for name in ("go", "end"):  # two, since a second reader of one could still meet its first writer
         os.mkfifo(context.folder / name)
     await context.call("bash", command="echo one; read x <go; echo $x; read x <end; exit 4", background=True)
     assert (await context.text("bash_output", id="bg_1")).startswith("[no new output]\n[job bg_1 is running since ")
     await asyncio.to_thread((context.folder / "go").write_text, "two\n")
-    text = await asyncio.wait_for(context.text("bash_output", id="bg_1", wait=20, filter="t.o"), BOUND)
+    text = await asyncio.wait_for(context.text("bash_output", id="bg_1", wait=50, filter="t.o"), BOUND)
     assert text.startswith("two\n[job bg_1 is running")
     await asyncio.to_thread((context.folder / "end").write_text, "end\n")
-    output = await asyncio.wait_for(context.call("bash_output", id=1, wait=20), BOUND)
+    output = await asyncio.wait_for(context.call("bash_output", id=1, wait=50), BOUND)
     assert output.text == "[no new output]\n[job bg_1 ended with exit code 4]"
     assert output.exit_code == 4
 
@@ -66,7 +84,7 @@ async def test_of_much_output_the_end_is_kept_and_the_rest_counted(context: Fake
     os.mkfifo(context.folder / "go")
     await context.call("bash", command="read x <go; seq 400000", background=True)
     await asyncio.to_thread((context.folder / "go").write_text, "\n")
-    output = await asyncio.wait_for(context.call("bash_output", id="bg_1", wait=20), BOUND)
+    output = await asyncio.wait_for(context.call("bash_output", id="bg_1", wait=50), BOUND)
     dropped = re.search(r"\[(\d+) bytes before this were dropped; (\S+) has all of it\]", output.text)
     assert dropped is not None
     size = os.stat(dropped[2]).st_size
@@ -74,6 +92,7 @@ async def test_of_much_output_the_end_is_kept_and_the_rest_counted(context: Fake
     assert "\n400000\n[job bg_1 ended with exit code 0]" in output.text
 
 
+@pytest.mark.usefixtures("_with_a_first_line")
 async def test_an_end_is_announced_once(context: FakeContext) -> None:
     started = await context.text("bash", command="echo a; exec sleep 60", background=True)
     assert "bg_1" in started
@@ -85,6 +104,7 @@ async def test_an_end_is_announced_once(context: FakeContext) -> None:
     assert ended_jobs(context.memory) == ""
 
 
+@pytest.mark.usefixtures("_with_a_first_line")
 async def test_everything_a_job_started_ends_with_it(context: FakeContext) -> None:
     line = "trap '' TERM; sleep 60 & setsid sleep 60 & echo $$ $!; wait"
     output = await context.call("bash", command=line, background=True)
@@ -96,7 +116,7 @@ async def test_everything_a_job_started_ends_with_it(context: FakeContext) -> No
 
 async def test_a_job_ends_after_its_timeout(context: FakeContext) -> None:
     await context.call("bash", command="exec sleep 60", background=True, timeout=1.2)
-    text = await asyncio.wait_for(context.text("bash_output", id="bg_1", wait=20), BOUND)
+    text = await asyncio.wait_for(context.text("bash_output", id="bg_1", wait=50), BOUND)
     assert text == "[no new output]\n[job bg_1 timed out (timeout 1.2 s) and was ended]"
 
 

@@ -124,7 +124,7 @@ async def _expect_released(probe: AgentProbe, turn: AgentTurn) -> None:
         await probe.wait_for(
             lambda _: len(turn.sent(_RELEASE)) >= created,
             "terminal/release",
-            min(5.0, probe.settings.timeout_seconds),
+            probe.settings.timeout_seconds,
             since=turn.mark,
         )
     except Silence as silence:

@@ -221,6 +221,5 @@ async def exit_mid_line(probe: AgentProbe) -> None:
 
 async def _expect_end(probe: AgentProbe, after: str) -> None:
     probe.end_input()
-    patience = min(10.0, probe.settings.timeout_seconds)
-    if not await probe.wait_over(patience):
-        raise Fail(f"the agent still runs {patience:g} s after {after}")
+    if not await probe.wait_over(probe.settings.timeout_seconds):
+        raise Fail(f"the agent still runs {probe.settings.timeout_seconds:g} s after {after}")
