@@ -171,6 +171,7 @@ LINES = (
     _given("serve", "token", "add", "TEXT"),
     _given("serve", "token", "revoke", "TEXT"),
     _given("serve", "token", "pair", "--user", "TEXT"),
+    _given("fleet", "quota", "TEXT", "--url", "unix:/nothing"),
     _given("web", "--port", "TEXT"),
     _given("web", "pair", "--expires", "TEXT"),
     _given("web", "status", "--expires", "TEXT"),

@@ -218,6 +218,35 @@ def test_what_is_wrong_with_a_line_is_reported_with_what_to_do(hosted: tuple[Hom
     assert "/usr" in outside.err
 
 
+def _run_the_fleet(home: Home, url: str, operator: str) -> None:
+    """An operator sees a session of another user without its words, sets limits that hold at once, and ends it."""
+
+    def fleet(*words: str, token: str = operator) -> Program:
+        return home.run("fleet", *words, "--url", url, DRAGOMAN_TOKEN=token)
+
+    done = home.run("exec", "--url", url, "say the secret word", DRAGOMAN_TOKEN=home.token)
+    assert done.code == 0, done.err
+    assert fleet("hosts", token=home.token).code == 1
+    assert "--right admin" in fleet("hosts", token=home.token).err
+    assert fleet("hosts", token="wrong").code == 7
+    limits = json.loads(fleet("quota", "local", "prompts_per_hour=0", "--json").out)["limits"]
+    assert {"name": "prompts_per_hour", "value": 0, "isOwn": True}.items() <= limits[3].items()
+    refused = home.run("exec", "--url", url, "once more", DRAGOMAN_TOKEN=home.token)
+    assert refused.code == 1
+    assert "the limit prompts_per_hour of this host" in refused.err
+    assert fleet("quota", "local", "--reset").code == 0
+    found = json.loads(fleet("sessions", "--json", "--all").out)
+    mine = [row["sessionId"] for row in found if row["user"] == "local"]
+    assert mine
+    assert json.loads(fleet("sessions", "--user", "nobody-here", "--json").out) == []
+    shown = [fleet(*words).out for words in (("hosts",), ("users",), ("sessions",), ("show", mine[0]))]
+    assert all(shown), shown
+    assert "secret word" not in json.dumps(found) + "".join(shown)
+    assert fleet("end", mine[0]).code == 0
+    assert json.loads(fleet("show", mine[0], "--json").out)["state"] == "closed"
+    assert fleet("show", "missing").code == 1
+
+
 def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Home, str]) -> None:
     home, url = hosted
     made = home.run("serve", "token", "add", "ci", "--user", "ada", "--right", "view", "--expires", "2h")
@@ -245,6 +274,7 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
             found = error.code
             error.close()
         assert found == status
+    _run_the_fleet(home, url, json.loads(made.out)["token"])
     paired = home.run("serve", "token", "pair", "--json")
     assert json.loads(paired.out)["rights"] == ["view", "prompt", "answer"]
     refused = home.run("exec", "--url", url, "x", DRAGOMAN_TOKEN=secret)
@@ -316,6 +346,15 @@ def test_a_host_with_a_certificate_is_reached_by_those_who_trust_it(tmp_path: Pa
         assert json.loads(trusted.out)["result"]["protocolVersion"] == 1, trusted.err
         strange = home.run("connect", url, "--token-file", token, stdin=hello)
         assert "no TLS connection to" in json.loads(strange.out)["error"]["message"]
+        asked = home.run("exec", "--url", url, "--ca", chain, "hello by TLS", DRAGOMAN_TOKEN=home.token)
+        assert (asked.code, asked.out) == (0, "hello by TLS\n"), asked.err
+        settings(home, url)
+        file = home.folder / "dragoman" / "config" / "settings.json"
+        file.write_text(file.read_text().replace('"token_env"', f'"ca": {json.dumps(chain)}, "token_env"'))
+        asked = home.run("exec", "-a", "far", "hello by a name", FAR_TOKEN=home.token)
+        assert (asked.code, asked.out) == (0, "hello by a name\n"), asked.err
+    for words in (("--ca", chain), ("--url", url, "--ca", "/none")):
+        assert home.run("exec", *words, "x").code == 2
 
 
 def test_settings_for_an_editor_start_this_bridge(hosted: tuple[Home, str]) -> None:

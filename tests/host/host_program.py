@@ -2,7 +2,8 @@
 
     python -m tests.host.host_program FILE
 
-Writes its port to stdout. Its agent answers "count N" with N updates, one at a time.
+Writes its port to stdout. Its agent answers "count N" with N updates, one at a time, "drip N" with the same more
+slowly, and "large N" with N updates whose bodies are files of their own.
 """
 
 from __future__ import annotations
@@ -21,15 +22,18 @@ from dragoman.transports.remote.server import NewConnection, RemoteServer
 from tests.host.kit import InProcess
 from tests.transports.remote_kit import TOKEN
 
+LARGE = 50_000
+
 
 def make_agent() -> Agent:
     agent = Agent("test")
 
     @agent.prompt
     async def reply(turn: Turn) -> None:
-        for number in range(int(turn.text.split()[1])):
-            await turn.say(f"{number} ")
-            await asyncio.sleep(0.0005)
+        what, count = turn.text.split()
+        for number in range(int(count)):
+            await turn.say(f"{number} " + "large " * LARGE if what == "large" else f"{number} ")
+            await asyncio.sleep(0.01 if what == "drip" else 0.0005)
 
     @agent.load_session
     async def load(params: v1.LoadSessionRequest, session: AgentSession) -> None:

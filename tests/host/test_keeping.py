@@ -227,6 +227,57 @@ async def test_a_large_body_is_a_file_that_goes_with_its_session(tmp_path: Path)
     await log.close()
 
 
+@pytest.mark.parametrize("is_missing", [True, False])
+async def test_a_large_body_that_is_lost_is_a_hole_with_a_notice_for_every_reader(
+    tmp_path: Path, is_missing: bool
+) -> None:
+    log, source = SqliteLog(tmp_path / "host" / "events.db"), OnTheWire()
+    large = "large " * BLOB_BYTES
+    async with hosted(source, log=log) as host:
+        line, session = await host.opened(OURS)
+        for text in ("first", large, "third"):  # a prompt, an update and a tool call that are files of their own
+            id = line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+            prompt = await source.agent.prompted()
+            source.agent.say(f"before {text}")
+            source.agent.update("tool_call", toolCallId=f"call {text[:5]}", title="Read", rawInput={"text": text})
+            source.agent.say("behind it")
+            source.agent.reply(prompt, END)
+            await line.answer_to(id)
+        head = host.session(session).head
+        await log.surplus(session, before=0, size_bytes=1)
+    blobs = sorted((tmp_path / "host" / "events.db-blobs").iterdir())
+    assert len(blobs) == 3
+    for blob in blobs:
+        if is_missing:
+            blob.unlink()
+        else:
+            blob.write_bytes(blob.read_bytes()[:-100])
+    async with hosted(source, log=log) as host:
+        for capabilities in ({}, OURS):  # any client, and one that knows the host
+            updates, _ = await (await host.client(capabilities)).load(session)
+            texts = [update["content"]["text"] for update in updates if "text" in update.get("content", {})]
+            assert sum("of this session are lost.]" in text for text in texts) == 3
+            assert [text for text in texts if "lost" not in text][-3:] == ["third", "before third", "behind it"]
+            assert "before first" in texts
+        line = await host.client(OURS)
+        page = await line.result("_dragoman/history", sessionId=session, before=head + 1)
+        assert sum("are lost" in str(found["update"]) for found in page["updates"]) == 3
+        found = await line.result("_dragoman/search", text="before third")
+        assert [hit["sessionId"] for hit in found["hits"]] == [session]
+        joined = await host.client({**OURS, "_meta": {"dragoman": {"batch": {"ms": 16}}}})
+        await joined.resume(session, after=0)  # over its whole log, also over the turn whose prompt is lost
+        for _ in range(3):
+            assert "are lost" in (await joined.until("_dragoman/notice"))["params"]["text"]
+        while "third" not in (await joined.until_update("agent_message_chunk"))["content"]["text"]:
+            pass
+        await host.host.join_old_events()
+        host.host.settings = HostSettings(kept_seconds=-1e12)
+        await host.host.join_old_events()  # what is lost stays where it is, and nothing fails
+        updates, _ = await (await host.client()).load(session)
+        assert sum("are lost" in str(update) for update in updates) == 3
+    await log.close()
+
+
 async def test_a_log_that_cannot_be_written_stops_prompts_and_serves_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

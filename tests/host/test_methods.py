@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.host.host import Visitor
 from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.quotas import Quota, Quotas
 from dragoman.host.serving.pairing import Pairing, PairingCodes
 from dragoman.host.serving.tokens import HostTokens
 from tests.host.kit import Client, Hosted, OnTheWire, hosted
@@ -53,6 +54,7 @@ async def state(host: Hosted, id: str) -> object:
 async def test_each_method_needs_its_right_and_view_changes_nothing(tmp_path: Path) -> None:
     async with hosted(OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}}})) as host:
         host.host.keeps_traffic = True
+        Quotas(host.host, Quota())
         host.host.pairing = Pairing(HostTokens(tmp_path / "tokens.json"), PairingCodes(tmp_path / "codes.json"))
         first = await host.client(OURS)
         session = await first.open(str(tmp_path))

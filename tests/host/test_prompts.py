@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.host.host import HostSettings
-from dragoman.host.working import session_agent
+from dragoman.host.working.session_agent import SessionAgent
 from dragoman.runs.agent_run import GuardedRun
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.transports.memory import MemoryTransport
@@ -273,12 +273,12 @@ async def test_a_prompt_that_is_faster_than_the_end_of_the_process_leaves_nothin
         await has_ended.wait()
         await plain(transport)
 
-    async def clear(run: GuardedRun) -> None:
+    async def clear(agent: SessionAgent, run: GuardedRun) -> None:
         cleared.append(run)
-        await close(run)
+        await close(agent, run)
 
-    close = session_agent._close
-    monkeypatch.setattr(session_agent, "_close", clear)
+    close = SessionAgent._close
+    monkeypatch.setattr(SessionAgent, "_close", clear)
     async with hosted(source) as host:
         line, session = await host.opened(OURS)
         first, queued = line.prompt(session, "work"), line.prompt(session, "next")

@@ -23,6 +23,8 @@ PACKAGING = ROOT / "packaging"
 def parsed(words: list[str]) -> CliCall:
     """A command line of ours, as the program would read it."""
     verb, *rest = words
+    if " ".join(words[:2]) in table.NESTED:
+        verb, rest = " ".join(words[:2]), words[2:]
     return parse(verb, table.load(verb), rest)
 
 

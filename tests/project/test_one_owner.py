@@ -17,6 +17,7 @@ MOVES = {
     "registry/archive.py": "a folder",
     "host/local/daemon.py": "a socket",
     "cli/agent_log.py": "the log before this one",
+    "host/serving/backup.py": "whole folders: a backup gets its name, and a restored one its place",
 }
 
 # A module of ours is imported by a statement, in a function if it is to be loaded late: type checkers, the test of the

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from dragoman.cli import table
 from dragoman.host.serving import acts
 from dragoman.host.serving.metrics import METRICS, MOST_SERIES
 from tests.project.sources import ROOT
@@ -58,6 +59,18 @@ def test_the_page_names_every_event_of_the_log() -> None:
     named = set(re.findall(r"`([a-z_]+)`", sentence)) - {"event", "method", "error"}
     own = {"prompt", "question", "answer", "cancel", "setting", "agent_ended", "request", "note", "log"}
     assert named == {*acts._KINDS.values(), *own, "connected", "disconnected", "paired", "unpaired"}
+
+
+def test_commands_of_the_page_are_those_of_the_program() -> None:
+    found = re.findall(r"\bdragoman ([a-z]+)((?: [^`\n|;]+)?)", PAGE)
+    assert len(found) > 10
+    for verb, rest in found:
+        words = rest.split()
+        nested = f"{verb} {words[0]}" if words else ""
+        command = table.load(nested if nested in table.NESTED else verb)
+        assert verb in table.COMMANDS, verb
+        flags = {option.flag for option in command.options}
+        assert {word for word in words if word.startswith("--")} <= flags, f"dragoman {verb}{rest}"
 
 
 def test_promtool_finds_nothing_wrong_with_the_alerts() -> None:

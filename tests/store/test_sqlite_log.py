@@ -18,6 +18,7 @@ from dragoman.errors import StoreError
 from dragoman.store import sqlite_file
 from dragoman.store.blob_files import BLOB_BYTES
 from dragoman.store.event_log import EventKind, Hole, LogEvent, NewEvent, SessionRecord, StoreUnavailable
+from dragoman.store.sessions import Store
 from dragoman.store.sqlite_file import MIGRATIONS, connect
 from dragoman.store.sqlite_log import SqliteLog
 from tests.store.log_engines import record
@@ -153,12 +154,41 @@ async def test_equal_large_bodies_are_one_file_that_stays_while_it_is_named(tmp_
     await owned["b"].replace(2, [])
     assert list(folder.iterdir()) == []
     assert [event.body for event in await log.read("b", 0, 9)] == [b"3"]
-    owned["b"].append([NewEvent("update", body)], ignore)
+    owned["b"].append([NewEvent("update", b"4"), NewEvent("update", body)], ignore)
     await owned["b"].settle()
+    await log.surplus("b", before=0.0, size_bytes=1)
     (blob,) = folder.iterdir()
+    content = blob.read_bytes()
     blob.unlink()
-    with pytest.raises(StoreError, match="is missing"):
-        await log.read("b", 0, 9)
+    lost = await log.read("b", 0, 9)
+    assert [(event.number, event.kind) for event in lost] == [(3, "update"), (4, "update"), (5, "notice")]
+    assert b"The events 5 to 5 of this session are lost." in lost[2].body
+    with pytest.raises(StoreError, match="is missing"):  # nothing is written over what a backup may bring back
+        await owned["b"].replace(4, [])
+    blob.write_bytes(content[:-1])
+    assert [event.kind for event in await log.read("b", 0, 9)] == ["update", "update", "notice"]
+    owned["b"].append([NewEvent("update", body)], ignore)  # the same body again mends the file
+    await owned["b"].settle()
+    await log.surplus("b", before=0.0, size_bytes=1)
+    assert [event.body for event in await log.read("b", 0, 9)] == [b"3", b"4", body, body]
+    await log.close()
+
+
+async def test_a_program_that_looks_at_the_file_does_not_take_its_log_away(tmp_path: Path) -> None:
+    """As `sqlite3 events.db .backup` does: what is committed after it has gone would be lost with a kill."""
+    log = SqliteLog(tmp_path / "events.db")
+    stores = [await Store.open(tmp_path / "store.db") for _ in range(2)]
+    owned = await log.create(record("a"))
+    for name in ("events.db", "store.db"):
+        wal = (tmp_path / f"{name}-wal").stat().st_ino
+        look = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('PRAGMA user_version'); db.close()"
+        words = [sys.executable, "-c", look, str(tmp_path / name)]
+        await asyncio.to_thread(subprocess.run, words, check=True)
+        assert (tmp_path / f"{name}-wal").stat().st_ino == wal
+    owned.append([NewEvent("update", b"1")], ignore)
+    await owned.settle()
+    for store in stores:
+        await store.close()
     await log.close()
 
 

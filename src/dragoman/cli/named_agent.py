@@ -30,6 +30,7 @@ URL: Final = CliOption("--url", "an agent or a host on another machine, by its U
 TOKEN_ENV: Final = CliOption(
     "--token-env", "with --url: the variable that holds the token (default: DRAGOMAN_TOKEN)", value="NAME"
 )
+CA: Final = CliOption("--ca", "with --url: certificates to trust, a PEM file, for a host with its own", value="FILE")
 BUILT_IN: Final = "dragoman"
 
 
@@ -93,15 +94,19 @@ def with_url(call: CliCall) -> CliCall:
     """
     given = call.given
     if given.url is None:
-        if given.token_env is not None:
-            raise CliError("--token-env goes with --url", hint="in the settings, an agent has its own token_env")
+        for flag, member in (("--token-env", "token_env"), ("--ca", "ca")):
+            if getattr(given, member, None) is not None:
+                raise CliError(f"{flag} goes with --url", hint=f"in the settings, an agent has its own {member}")
         return call
     if call.program is not None or given.agent is not None:
         raise CliError("--url and -a or a command after -- both name an agent", hint="use only one of them")
     from dragoman.cli.connect import check_url
     from dragoman.registry.elsewhere import connect_command
 
-    return call._replace(program=connect_command(check_url(given.url), given.token_env or ""))
+    ca = getattr(given, "ca", None) or ""
+    if ca and not os.path.isfile(ca):
+        raise CliError(f"--ca {ca}: no such file", hint="name a file with certificates in PEM form")
+    return call._replace(program=connect_command(check_url(given.url), given.token_env or "", ca))
 
 
 def program_of(verb: str, call: CliCall) -> tuple[str, ...]:

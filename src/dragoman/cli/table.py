@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "show what works on this machine and what is missing, of all agents here",
     "eval": "give an agent coding tasks, judge what it did, and compare agents",
     "exec": "send one prompt to an agent, for scripts",
+    "fleet": "run a host: its users, sessions and limits, for administrators",
     "guard": "put rules, limits and an audit log around an agent",
     "help": "show this help, or that of a command",
     "inspect": "show a recording: timeline, messages, sessions, broken rules",
@@ -40,6 +41,8 @@ COMMANDS = {
 
 NESTED = {
     "agent import": "carry over what you have set up for other coding agents",
+    "serve backup": "save the sessions, tokens and files of a host, also while it runs",
+    "serve restore": "put a backup into the data folder of a host",
     "serve audit": "print who did what at a host: prompts, answers, rules, cancels, settings",
 }
 """Actions of a verb that have arguments, options and a help of their own."""
@@ -56,6 +59,7 @@ GROUPS = {
         "guard",
         "audit",
         "serve",
+        "fleet",
         "connect",
         "translate",
         "conduct",

@@ -94,6 +94,8 @@ class HostConnection:
 
     async def serve(self) -> None:
         """Run until the client is gone. What it started in its sessions goes on."""
+        if self._host.quotas is not None:
+            await self._host.quotas.load(self.visitor.principal)
         self._transport.start(
             VersionedClient(self.peer, self._transport, lambda: self._is_greeted, make_v2_host_translator)
         )
@@ -134,18 +136,22 @@ class HostConnection:
             return self._initialize(call)
         if self._hello is None:
             raise RequestError.invalid_request("initialize must come first")
-        handler = self._methods.get(call.method)
-        if handler is not None:
-            right = SERVED_RIGHTS.get(call.method)
-            if right is not None and right not in self.visitor.rights:
-                self.require(right)
-            work = handler(call)
-        else:
-            own = call_method(self._host, self, call)
-            if own is None:
-                return self._extension(call)
-            work = own
-        watch = self._host.request_watch
+        handler, watch = self._methods.get(call.method), self._host.request_watch
+        try:
+            if handler is not None:
+                right = SERVED_RIGHTS.get(call.method)
+                if right is not None and right not in self.visitor.rights:
+                    self.require(right)
+                work = handler(call)
+            else:
+                own = call_method(self._host, self, call)
+                if own is None:
+                    return self._extension(call)
+                work = own
+        except RequestError as error:
+            if watch is not None:
+                watch.refuse(self, call, error)
+            raise
         return work if watch is None else watch.follow(self, call, work)
 
     def _extension(self, call: Call) -> Coroutine[Any, Any, object]:

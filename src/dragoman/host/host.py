@@ -12,7 +12,7 @@ import gc
 import logging
 import secrets
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
+    from dragoman.host.quotas import Quotas
     from dragoman.host.serving.pairing import Pairing
     from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.host.serving.watched_requests import WatchedRequests
@@ -123,6 +124,8 @@ class Host:
     """Whether it begins no turn and no session any more: those are for the host after it."""
     ends_because: str = ""
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
+    quotas: Quotas | None = None
+    """What its users may use; None where there is one user, who may use everything."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
     request_watch: WatchedRequests | None = None
@@ -213,6 +216,8 @@ class Host:
         while waiting := [*self._tasks, *self._restoring.values(), *self._entering]:
             await asyncio.wait(waiting)
         await self._close_sessions(why, kind)  # those that were on their way into memory
+        if self.quotas is not None:
+            self.quotas.close()
         await self.settle()
 
     async def _close_sessions(self, why: str, kind: str | None) -> None:
@@ -235,6 +240,10 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
+
+    def visitors(self) -> list[Visitor]:
+        """Return who is connected, each connection by itself."""
+        return [connection.visitor for connection in self._connections]
 
     def is_looked_at_by(self, user: str) -> bool:
         """Whether a page of this user is in sight, so that no notification is needed."""
@@ -333,9 +342,7 @@ class Host:
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
-            with suppress(RequestError):
-                async with self.logins.short_agent(bound, None, env):
-                    pass
+            await self.logins.describe(bound, env)
         return {**self.known_agents(), bound: self.description_of(bound)}
 
     def may_log_in(self, visitor: Visitor) -> bool:
@@ -387,8 +394,9 @@ class Host:
 
     # Sessions
 
-    async def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
-        """Make a session that is not open yet.
+    @asynccontextmanager
+    async def opening(self, visitor: Visitor, *, agent: object, cwd: str) -> AsyncIterator[HostedSession]:
+        """Make a session, which is opened in this block; meanwhile it counts as one of its user's.
 
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
@@ -396,12 +404,10 @@ class Host:
         # The one that is used if none is named is the choice of the host's user, whatever it is.
         is_named = isinstance(agent, str)
         name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
-        most = self.settings.sessions_per_principal
-        if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
-            raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
-        now = self._clock()
-        record = SessionRecord(new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
-        return HostedSession(self, record)
+        user, now = visitor.principal, self._clock()
+        record = SessionRecord(new_id(), user, name, None, cwd, b"{}", now, now, 0, 1)
+        async with self.opening_keys.room.held(user, record.id):
+            yield HostedSession(self, record)
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
         """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""
@@ -601,7 +607,7 @@ class Host:
                 if run is not None:
                     await run.agent.delete_session(id)
                 else:
-                    async with self.logins.short_agent(name, None, session.env) as started:
+                    async with self.logins.short_agent(name, None, session.env, session.record.principal) as started:
                         await started.delete_session(id)
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
@@ -609,6 +615,8 @@ class Host:
         await self.log.delete(session.id)
         self.list_changes.note(session)
         await self.uploads.forget_session(session.id)
+        if self.quotas is not None:
+            await self.quotas.measure(session.record.principal)
 
     # Time
 
@@ -622,7 +630,7 @@ class Host:
         oldest = monotonic() - self.settings.agent_idle_seconds
         for session in self._sessions.values():
             is_unused = not session.attachments and not session.is_busy and session.last_used < oldest
-            if session.agent.is_running and self._can_be_ended(session) and is_unused:
+            if session.agent.is_running and self.can_be_ended(session) and is_unused:
                 _ = self.run(session.agent.end())
         if monotonic() - self._joined_at > _JOIN_SECONDS:
             self._joined_at = monotonic()
@@ -630,7 +638,8 @@ class Host:
         if self._sessions:
             self._sweep_later()
 
-    def _can_be_ended(self, session: HostedSession) -> bool:
+    def can_be_ended(self, session: HostedSession) -> bool:
+        """Whether its agent may be ended while it is idle: the next prompt starts it again."""
         return session.agent.can_come_back and self.kept_seconds(session) is None
 
     async def join_old_events(self) -> None:
@@ -643,8 +652,11 @@ class Host:
                 await self.settle()
                 if not self._is_in_use(record.id):
                     size = self.settings.kept_bytes
-                    surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
-                    await self._join(record, surplus)
+                    try:
+                        surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
+                        await self._join(record, surplus)
+                    except StoreError as error:  # of this session: the others are joined all the same
+                        _log.warning("old turns of the session %s are not joined: %s", record.id, error)
             place = page.next
             if place is None:
                 return

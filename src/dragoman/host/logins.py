@@ -8,7 +8,7 @@ method that worked is used again when a new process asks for a login.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,13 +73,34 @@ class AgentLogins:
             await agent.authenticate(method, key=key)
             return await work()
 
+    async def describe(self, name: str, env: Mapping[str, str] | None) -> None:
+        """Start an agent that was never seen, to learn what it can do: once, however many connect at the same time."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            if self._host.description_of(name) is None:
+                with suppress(RequestError):
+                    async with self.short_agent(name, None, env):
+                        pass
+
     @asynccontextmanager
     async def short_agent(
-        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None
+        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None, user: str = ""
     ) -> AsyncIterator[RemoteAgent]:
-        """Start an agent without a session, for a client with this environment, and end it. Raises: RequestError."""
+        """Start an agent without a session, for a client with this environment, and end it.
+
+        Args:
+            name: Of the agent.
+            scope: The request that it is for, whose client is asked what the agent asks.
+            env: Of the client.
+            user: Among whose agents it counts; by default that of the request, or none.
+
+        Raises:
+            RequestError: it cannot be started.
+        """
         host = self._host
         async with AsyncExitStack() as stack:
+            if host.quotas is not None:
+                user = scope.principal if scope is not None else user
+                await stack.enter_async_context(host.quotas.places.short(user))
             try:
                 source = host.source(name)
                 options: Any = host.services.options_without_session(scope)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -90,6 +91,9 @@ class HostedSession:
         self.uploads = host.uploads
         self._paces: dict[int, TextPace] = {}
         self._host = host
+        if host.quotas is not None:
+            self.log.meter = host.quotas.meter(record.principal)
+            self.log.filled = partial(host.quotas.note_full, self)
         self.listed = host.list_changes
         self._title = self.facts.get("title")
         self._moved_at = 0.0
@@ -311,6 +315,8 @@ class HostedSession:
         if not self.prompts.is_busy:
             self.facts.pop("busyFrom", None)
         self.describe()
+        if self._host.quotas is not None:
+            self._host.quotas.turn_ended()
 
     async def release_terminals(self) -> None:
         if self.terminals is not None:

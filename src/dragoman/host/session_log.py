@@ -26,11 +26,12 @@ import msgspec
 
 from dragoman.host.history.frames import SharedRun, UpdateFrames
 from dragoman.host.history.joined_text import TEXT_STARTS, TextJoiner
-from dragoman.store.event_log import Already, Hole, LogEvent
+from dragoman.store.event_log import Already, Hole, LogEvent, lost_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dragoman.host.quotas import Meter
     from dragoman.store.event_log import Accepted, EventLog, NewEvent, OwnedSession, SessionRecord
 
 _log = logging.getLogger("dragoman.host")
@@ -63,6 +64,10 @@ class SessionLog:
         self.oldest = record.oldest
         self.published_bytes = 0
         """How much was committed since this session was loaded into memory; clients measure by it how far they are."""
+        self.meter: Meter | None = None
+        """What counts the bytes of the session's user."""
+        self.filled: Callable[[], None] = lambda: None
+        """Called when these have come to their limit."""
         self._log = log
         self._published = published
         self._described = described
@@ -166,6 +171,10 @@ class SessionLog:
             self._runs.clear()
         self._text_after = max(self._text_after, _before_text(events)) if self.is_joined else self.head
         self._published(events)
+        if self.meter is not None:
+            self.meter.stored_bytes += size
+            if self.meter.stored_bytes > self.meter.most_stored:
+                self.filled()
 
     # Reading
 
@@ -301,5 +310,4 @@ async def read_page(log: EventLog, session: str, after: int, limit: int, *, head
         return await log.read(session, after, limit, head=head)
     except Hole as hole:
         _log.error("session %s: %s", session, hole)
-        text = f"The events {hole.first} to {hole.last} of this session are lost."
-        return [LogEvent(hole.last, "notice", msgspec.json.encode({"text": text, "kind": "hole"}), 0, 0.0)]
+        return [lost_events(hole.first, hole.last)]

@@ -328,7 +328,7 @@ class Agents:
         if server.url:
             return replace(
                 entry,
-                command=connect_command(server.url, server.token_env),
+                command=connect_command(server.url, server.token_env, server.ca),
                 env={**server.env, **header_variable(server.headers)},
                 env_allow=None if entry.env_allow is None else (*entry.env_allow, server.token_env),
                 url=server.url,

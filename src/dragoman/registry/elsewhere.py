@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,10 +16,17 @@ HEADERS_VARIABLE: Final = "DRAGOMAN_CONNECT_HEADERS"
 """Headers for an agent elsewhere, as a JSON object."""
 
 
-def connect_command(url: str, token_env: str = "") -> tuple[str, ...]:
-    """Return the program that stands for an agent elsewhere: it speaks to it as a local agent does."""
+def connect_command(url: str, token_env: str = "", ca: str = "") -> tuple[str, ...]:
+    """Return the program that stands for an agent elsewhere: it speaks to it as a local agent does.
+
+    Args:
+        url: Where it is.
+        token_env: The variable that holds the token.
+        ca: A file with certificates to trust.
+    """
     token = ("--token-env", token_env) if token_env else ()
-    return own_command("connect", url, *token)
+    trusted = ("--ca", os.path.abspath(ca)) if ca else ()
+    return own_command("connect", url, *token, *trusted)
 
 
 def host_of(command: Sequence[str]) -> str:

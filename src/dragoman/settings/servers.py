@@ -20,7 +20,7 @@ WITHHOLDABLE: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "termina
 """Capabilities of the client that `quirks.withhold` can name."""
 _MEMBERS: Final = (
     *("type", "command", "args", "env", "env_allow", "quirks", "id", "dangerously_allow_all"),
-    *("url", "token_env", "headers"),
+    *("url", "token_env", "headers", "ca"),
 )
 _SCHEMES: Final = ("ws", "wss", "http", "https")
 # Members that editors write and that do not change how an agent is started.
@@ -49,6 +49,8 @@ class AgentServer(Struct, frozen=True):
     token_env: str = ""
     """The variable that holds the token for the URL."""
     headers: dict[str, str] = {}
+    ca: str = ""
+    """A file with certificates to trust for the URL."""
 
 
 def read_agent_server(
@@ -85,8 +87,8 @@ def read_agent_server(
     env_allow = _names(document, (*keys, "env_allow"), value["env_allow"]) if "env_allow" in value else None
     match value.get("type", "custom"):
         case "custom" if "url" in value:
-            url, token_env, headers = _remote(document, keys, value)
-            return AgentServer(name, where, (), env, quirks, "", allows_all, env_allow, url, token_env, headers)
+            url, token_env, headers, ca = _remote(document, keys, value)
+            return AgentServer(name, where, (), env, quirks, "", allows_all, env_allow, url, token_env, headers, ca)
         case "custom":
             command = _command(document, keys, value)
             return AgentServer(name, where, command, env, quirks, "", allows_all, env_allow)
@@ -100,8 +102,9 @@ def read_agent_server(
             raise document.error(f"type {other!r} of agent {name!r} is unknown; use {known}", *keys, "type")
 
 
-def _remote(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """Return the URL of an agent, and what is sent to it."""
+def _remote(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> tuple[str, str, dict[str, str], str]:
+    """Return the URL of an agent, what is sent to it, and which certificates are trusted."""
+    import os
     from urllib.parse import urlsplit
 
     url, token_env = value["url"], value.get("token_env", "")
@@ -121,7 +124,11 @@ def _remote(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) ->
         raise document.error("a URL must not hold a token; name the variable that holds it: token_env", *keys, "url")
     if not isinstance(token_env, str) or "=" in token_env or "\0" in token_env:
         raise document.error("token_env must be the name of a variable", *keys, "token_env")
-    return url, token_env, _environment(document, (*keys, "headers"), value.get("headers", {}))
+    ca = value.get("ca", "")
+    if not isinstance(ca, str) or "\0" in ca or not (ca == "" or os.path.isabs(os.path.expanduser(ca))):
+        raise document.error("ca must be the path of a file with certificates, absolute or with ~", *keys, "ca")
+    headers = _environment(document, (*keys, "headers"), value.get("headers", {}))
+    return url, token_env, headers, os.path.expanduser(ca)
 
 
 def wrong_agent_name(name: str) -> str:

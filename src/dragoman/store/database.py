@@ -18,7 +18,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dragoman.errors import StoreError
-from dragoman.workspace.private import close_to_others, make_private_folder, open_private
+from dragoman.workspace.private import close_to_others, make_private_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -150,7 +150,7 @@ class Database:
         self._migrations = migrations
         self._name = name
         self._remedy = remedy
-        _make_private(path)
+        make_private_file(path)
         writer = self._connect()
         try:
             self._migrate(writer)
@@ -360,15 +360,26 @@ def use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
         sleep(_WAIT_SECONDS)
 
 
-def _make_private(path: Path) -> None:
+def make_private_file(path: Path) -> None:
     """Make sure that only the owner can read the file. SQLite gives its `-wal` and `-shm` the mode of the file itself.
+
+    A file that exists is never opened here. SQLite's locks on it belong to the process, and closing any descriptor of
+    the file ends them all: another program that comes and goes would then take itself for the last one, and remove the
+    write-ahead log under a connection that still writes into it.
 
     Raises: OSError.
     """
     make_private_folder(path.parent)
-    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    for ending in ("-wal", "-shm"):  # of a time when the file could be read by others
-        close_to_others(f"{path}{ending}")
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        for ending in ("", "-wal", "-shm"):  # of a time when the file could be read by others
+            close_to_others(f"{path}{ending}")
+        return
+    try:
+        os.fchmod(descriptor, 0o600)  # the umask may have taken the owner's own permissions
+    finally:
+        os.close(descriptor)
 
 
 def _statements(step: str) -> list[str]:

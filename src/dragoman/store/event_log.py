@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from dragoman.errors import StoreError
 
@@ -150,6 +150,14 @@ class RecordPage(NamedTuple):
     """Where the next part begins, as `before`; None at the end."""
 
 
+class Stored(NamedTuple):
+    """How much a principal keeps in the log."""
+
+    sessions: int
+    size_bytes: int
+    """Of events and large bodies, as they are stored."""
+
+
 class RecordChange(NamedTuple):
     """A record that changed, or went."""
 
@@ -198,8 +206,8 @@ class EventLog(Protocol):
             StoreUnavailable: it cannot be read now.
         """
 
-    async def find(self, session: str, principal: str) -> SessionRecord | None:
-        """Return a session of this principal."""
+    async def find(self, session: str, principal: str | None) -> SessionRecord | None:
+        """Return a session of this principal, or of any."""
 
     async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
         """Return the sessions of this principal that have a key."""
@@ -214,6 +222,12 @@ class EventLog(Protocol):
         limit: int,
     ) -> RecordPage:
         """Return records, the one that changed last first; of one principal, or of all."""
+
+    async def stored(self, principal: str | None = None) -> dict[str, Stored]:
+        """Return how much is kept, by principal: of one, or of all that have a session."""
+
+    async def sizes(self, sessions: Sequence[str]) -> dict[str, int]:
+        """Return how many bytes these sessions have in the log."""
 
     def changes(self, principal: str) -> AsyncIterator[RecordChange]:
         """Follow the records of a principal as they change or go, from now on. A slow reader gets the last state."""
@@ -292,6 +306,20 @@ class OwnedSession(Protocol):
 
     async def release(self, successor: str | None = None) -> None:
         """Give the session up, after what waits. `successor` names the host that shall take it."""
+
+
+_HOLE_END: Final = b',"kind":"hole"}'
+
+
+def lost_events(first: int, last: int, *, turn: int = 0, at: float = 0.0, version: int = 1) -> LogEvent:
+    """Return the notice that stands in the place of events that cannot be read any more."""
+    text = f"The events {first} to {last} of this session are lost."
+    return LogEvent(last, "notice", b'{"text":%b%b' % (json.encode(text), _HOLE_END), turn, at, version)
+
+
+def is_hole(event: LogEvent) -> bool:
+    """Whether an event stands in the place of others that are lost."""
+    return event.kind == "notice" and event.body.endswith(_HOLE_END)
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:

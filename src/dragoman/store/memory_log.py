@@ -12,6 +12,7 @@ from dragoman.store.event_log import (
     KeyInUse,
     NoSession,
     OwnedElsewhere,
+    Stored,
     number_events,
     page_of,
 )
@@ -76,9 +77,9 @@ class MemoryLog:
             self._epoch += 1
         return self._writes.own(found.record, self._epoch)
 
-    async def find(self, session: str, principal: str) -> SessionRecord | None:
+    async def find(self, session: str, principal: str | None) -> SessionRecord | None:
         found = self._sessions.get(session)
-        return None if found is None or found.record.principal != principal else found.record
+        return None if found is None or principal not in (None, found.record.principal) else found.record
 
     async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
         records = [kept.record for kept in self._sessions.values()]
@@ -103,6 +104,18 @@ class MemoryLog:
         ]
         found.sort(key=lambda record: (record.updated_at, record.id), reverse=True)
         return page_of(found[: limit + 1], limit)
+
+    async def stored(self, principal: str | None = None) -> dict[str, Stored]:
+        found: dict[str, Stored] = {}
+        for kept in self._sessions.values():
+            owner = kept.record.principal
+            if principal in (None, owner):
+                count, size = found.get(owner, Stored(0, 0))
+                found[owner] = Stored(count + 1, size + _size(kept))
+        return found
+
+    async def sizes(self, sessions: Sequence[str]) -> dict[str, int]:
+        return {session: _size(self._sessions[session]) for session in sessions if session in self._sessions}
 
     def changes(self, principal: str) -> AsyncIterator[RecordChange]:
         return self._writes.listeners.follow(principal)
@@ -178,3 +191,7 @@ class MemoryLog:
 
 def _number(event: LogEvent) -> int:
     return event.number
+
+
+def _size(kept: _KeptSession) -> int:
+    return sum(len(event.body) for event in kept.events)

@@ -25,6 +25,8 @@ from dragoman.store.event_log import (
     LogEvent,
     OwnershipLost,
     SessionRecord,
+    Stored,
+    lost_events,
     number_events,
 )
 
@@ -275,7 +277,8 @@ def replace_events(
         "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
         (session, through, through),
     ).fetchall()
-    rest = [event for row in over for event in unpack(blobs, *row) if event.number > through]
+    # Whole, or not at all: a body that cannot be read now may be there again tomorrow, from a backup.
+    rest = [event for row in over for event in unpack(blobs, *row, is_whole=True) if event.number > through]
     hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
     # Before the segments go: a session may be left without any.
     db.execute(f"UPDATE hosted SET head={_HEAD} WHERE id=?", (session,))
@@ -297,13 +300,24 @@ def remove_unused(db: sqlite3.Connection, blobs: BlobFiles, hashes: set[str]) ->
 # Reading
 
 
-def unpack(blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
-    """Return the events of one segment."""
+def unpack(
+    blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes, *, is_whole: bool = False
+) -> list[LogEvent]:
+    """Return the events of one segment; in the place of one whose large body is lost there is a notice.
+
+    Raises:
+        StoreError: a body is lost, with `is_whole`.
+    """
     events = []
     for place, (mark, body) in enumerate(zip(_read_marks(kinds), bodies.split(b"\n"), strict=True)):
-        number = first + place if mark.number is None else mark.number
-        data = body if mark.hash is None else blobs.read(mark.hash)
-        events.append(LogEvent(number, mark.kind, data, mark.turn, at + mark.after, version))
+        number, then = first + place if mark.number is None else mark.number, at + mark.after
+        data: bytes | None = body
+        if mark.hash is not None:
+            data = blobs.read(mark.hash) if is_whole else blobs.find(mark.hash)
+        if data is None:
+            events.append(lost_events(number, number, turn=mark.turn, at=then, version=version))
+        else:
+            events.append(LogEvent(number, mark.kind, data, mark.turn, then, version))
     return events
 
 
@@ -373,6 +387,25 @@ def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int
             return int(last)
         behind += size
     return 0
+
+
+_SIZE: Final = (
+    "(SELECT coalesce(sum(length(bodies) + length(kinds)), 0) FROM segments WHERE session=hosted.id)"
+    " + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=hosted.id)"
+)
+
+
+def stored(db: sqlite3.Connection, principal: str | None) -> dict[str, Stored]:
+    """Return how many sessions and bytes each principal has; of one, or of all."""
+    which, values = ("", ()) if principal is None else ("WHERE principal=? ", (principal,))
+    rows = db.execute(f"SELECT principal, count(*), sum({_SIZE}) FROM hosted {which}GROUP BY principal", values)
+    return {name: Stored(count, size) for name, count, size in rows}
+
+
+def sizes(db: sqlite3.Connection, sessions: Sequence[str]) -> dict[str, int]:
+    """Return how many bytes sessions have."""
+    found = (db.execute(f"SELECT id, {_SIZE} FROM hosted WHERE id=?", (session,)).fetchone() for session in sessions)
+    return {row[0]: row[1] for row in found if row is not None}
 
 
 def find_record(db: sqlite3.Connection, session: str, principal: str | None = None) -> SessionRecord | None:

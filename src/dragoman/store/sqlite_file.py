@@ -6,7 +6,6 @@ A migration is never changed after its release; a change of the tables is a new 
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.store.database import missing_descriptors, use_wal
+from dragoman.store.database import make_private_file, missing_descriptors, use_wal
 from dragoman.store.event_log import StoreUnavailable
 from dragoman.store.sqlite_events import recover
-from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
     import sqlite3
@@ -89,8 +87,7 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
 
     connection = None
     try:
-        make_private_folder(path.parent)
-        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+        make_private_file(path)
         # Bound to this thread: what is done in the thread of an event loop by mistake fails there.
         connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=True)
         use_wal(connection, busy_seconds)

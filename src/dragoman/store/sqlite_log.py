@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from dragoman.store.event_log import ListPlace, LogEvent, OwnedSession, RecordPage, SessionRecord
+    from dragoman.store.event_log import ListPlace, LogEvent, OwnedSession, RecordPage, SessionRecord, Stored
     from dragoman.store.log_writes import Kept, LogWrite
     from dragoman.store.sqlite_events import Journal
 
@@ -154,8 +154,8 @@ class SqliteLog:
         finally:
             self._taking.discard(session)
 
-    async def find(self, session: str, principal: str) -> SessionRecord | None:
-        """Return a session of this principal."""
+    async def find(self, session: str, principal: str | None) -> SessionRecord | None:
+        """Return a session of this principal, or of any."""
         found = await self._reader.run(lambda db: sqlite_events.find_record(db, session, principal))
         return None if found is None else self._with_heads([found])[0]
 
@@ -177,6 +177,16 @@ class SqliteLog:
             lambda db: sqlite_events.list_records(db, principal, agent, cwd, before, limit + 1)
         )
         return page_of(self._with_heads(found), limit)
+
+    async def stored(self, principal: str | None = None) -> dict[str, Stored]:
+        """Return how much is kept, by principal; see `EventLog`."""
+        await self._writer.run(self._distribute)
+        return await self._reader.run(lambda db: sqlite_events.stored(db, principal))
+
+    async def sizes(self, sessions: Sequence[str]) -> dict[str, int]:
+        """Return how many bytes these sessions have in the log."""
+        await self._writer.run(self._distribute)
+        return await self._reader.run(lambda db: sqlite_events.sizes(db, sessions))
 
     def _with_heads(self, records: list[SessionRecord]) -> list[SessionRecord]:
         """Return the records with heads that are in the journal only."""

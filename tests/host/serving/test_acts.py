@@ -53,6 +53,7 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
     acts = HostActs([kept, AuditTaker(audit), HostLog(stream)])
     async with served(scripted_agent, tmp_path, acts=acts) as host:
         phone = host.add("phone", user="tests", rights=("view", "prompt", "answer"))
+        screen = host.add("screen", user="tests", rights=("view",))
         async with client(host, host.secret) as line, client(host, phone) as other:
             session = await line.open(str(tmp_path))
             await line.turn(session, f"say {SECRET_WORDS}")
@@ -71,9 +72,12 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
                 params = {"sessionId": "nothing", "cwd": str(tmp_path), "mcpServers": []}
                 _, answer = await other.answer_to(other.ask(method, **params))
                 assert "error" in answer
+            async with client(host, screen) as viewer:
+                refused = await viewer.error("session/prompt", sessionId=session, prompt=[])
+                assert refused["data"]["reason"] == "forbidden"
             await line.answer_to(line.ask("session/delete", sessionId=session))
         async with asyncio.timeout(SECONDS):
-            while len(kept.of("disconnected")) < 2:  # noqa: ASYNC110 - the host has no event for it
+            while len(kept.of("disconnected")) < 3:  # noqa: ASYNC110 - the host has no event for it
                 await asyncio.sleep(0.005)
     audit.close()
     shown = [(act.kind, act.token, act.facts.get("method") or act.facts.get("by") or "") for act in kept.acts]
@@ -86,6 +90,7 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
         ("prompt", "tests", ""),
         ("cancel", "phone", ""),
         ("request", "phone", "session/fork"),
+        ("request", "screen", "session/prompt"),
         ("request", "tests", "session/delete"),
     ]
     assert all(act.user == "tests" for act in kept.acts)
@@ -94,7 +99,7 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
     assert kept.of("setting")[0].facts["mode"] == "code"
     assert kept.of("question")[0].title == "Delete everything"
     assert {act.facts["outcome"] for act in kept.of("turn_ended")} == {"end_turn", "cancelled"}
-    assert [act.token for act in kept.of("connected")] == ["tests", "phone"]
+    assert [act.token for act in kept.of("connected")] == ["tests", "phone", "screen"]
     prompts = kept.of("prompt")
     assert [act.request for act in kept.of("turn_ended")] == [act.request for act in prompts]
     assert len({act.request for act in prompts}) == 3

@@ -32,7 +32,8 @@ async def test_a_user_has_so_many_sessions(tmp_path: Path) -> None:
         for _ in range(2):
             await line.open(str(tmp_path))
         error = await line.error("session/new", cwd=str(tmp_path), mcpServers=[])
-        assert "too many sessions" in error["message"]
+        assert "the limit sessions of this host (2 of 2)" in error["message"]
+        assert error["data"] == {"reason": "limit", "limit": "sessions", "value": 2, "used": 2}
 
 
 @pytest.mark.parametrize(

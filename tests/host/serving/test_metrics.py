@@ -17,6 +17,7 @@ pytest.importorskip("prometheus_client", reason="the parser of Prometheus is not
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from dragoman.host.host import HostSettings
 from dragoman.host.serving import metrics as registry
 from dragoman.host.serving.counting_log import CountingLog
 from dragoman.host.serving.metrics import METRICS, MOST_SERIES, HostMetrics, LoopLag
@@ -55,7 +56,8 @@ def total(samples: Samples, name: str, **labels: str) -> float:
 
 async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "data" / "sessions.sqlite")
-    async with served(Steps(), tmp_path, log=log) as host:
+    settings = HostSettings(sessions_per_principal=1)
+    async with served(Steps(), tmp_path, log=log, settings=settings) as host:
         raw = Raw(host)
         async with client(host, host.secret) as line:
             session = await line.open(str(tmp_path))
@@ -69,6 +71,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
             for request in (asking, waiting):
                 await line.answer_to(request)
             await line.error("session/load", sessionId="nothing", cwd=str(tmp_path), mcpServers=[])
+            await line.error("session/new", cwd=str(tmp_path), mcpServers=[])
             assert (await raw.ask("GET", path="/not/there"))[0] == 404
             cancelled = line.prompt(session, "wait")
             assert (await line.texts(1)) == ["one "]
@@ -112,6 +115,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
         "dragoman_turns_ended_total": 4,
         "dragoman_questions_total": 1,
         "dragoman_cancels_total": 1,
+        "dragoman_limit_refusals_total": 1,
         "dragoman_agent_deaths_total": 1,
         "dragoman_list_seconds_count": 1,
         "dragoman_queue_seconds_count": 4,
@@ -129,7 +133,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
     assert total(after, "dragoman_answers_total", by="user") == 1
     assert total(after, "dragoman_updates_total", agent="test") >= 8
     assert total(after, "dragoman_commit_seconds_count") >= 8
-    assert total(after, "dragoman_method_seconds_count", method="session/new") == 1
+    assert total(after, "dragoman_method_seconds_count", method="session/new") == 2
     assert total(after, "dragoman_method_errors_total", method="session/load") == 1
     assert total(after, "dragoman_requests_total", status="101") == 1
     assert total(after, "dragoman_http_seconds_count", path="/metrics") == 1

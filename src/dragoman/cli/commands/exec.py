@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
-from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
+from dragoman.cli.named_agent import AGENT, CA, TOKEN_ENV, URL
 from dragoman.cli.suggestions import hosted_names, session_ids, worktree_names
 
 
@@ -81,6 +81,7 @@ COMMAND = CliCommand(
         AGENT._replace(is_everyday=True),
         URL,
         TOKEN_ENV,
+        CA,
         CliOption(
             "--yes",
             "do not ask before a well-known agent that is not installed is downloaded and run",

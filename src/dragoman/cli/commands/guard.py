@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.command import CliCall, CliCommand, CliOption
-from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
+from dragoman.cli.named_agent import AGENT, CA, TOKEN_ENV, URL
 from dragoman.cli.wrap.editor_settings import EDITORS, settings_for
 
 if TYPE_CHECKING:
@@ -162,6 +162,7 @@ COMMAND = CliCommand(
         AGENT,
         URL,
         TOKEN_ENV,
+        CA,
         CliOption("--allow", "allow this, as in dragoman exec; may be repeated", value="RULE", is_repeatable=True),
         CliOption("--deny", "deny this; may be repeated", value="RULE", is_repeatable=True),
         CliOption("--policy", "a JSON file with lists allow, deny and ask", value="FILE"),

@@ -12,7 +12,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import json_text, uses_colour, write_note
 from dragoman.cli.masked_streams import mask_stored_keys
-from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL, program_of
+from dragoman.cli.named_agent import AGENT, CA, TOKEN_ENV, URL, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -296,6 +296,7 @@ COMMAND = CliCommand(
         AGENT._replace(help="with --live: the agent, by its name"),
         URL._replace(help="with --live: an agent or a host on another machine, by its URL"),
         TOKEN_ENV,
+        CA,
         CliOption("-o", "with --live: write a recording too", value="FILE"),
         CliOption("--all", "every chunk on its own line"),
         CliOption(

@@ -11,7 +11,7 @@ from pathlib import Path
 from dragoman.cli import exits
 from dragoman.cli.command import CliCall, CliCommand, CliOption
 from dragoman.cli.masked_streams import mask_stored_keys
-from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL, program_of
+from dragoman.cli.named_agent import AGENT, CA, TOKEN_ENV, URL, program_of
 
 
 def run(call: CliCall) -> int:
@@ -105,6 +105,7 @@ COMMAND = CliCommand(
         AGENT,
         URL,
         TOKEN_ENV,
+        CA,
         CliOption(
             "-o",
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",

@@ -50,6 +50,8 @@ COMMAND = CliCommand(
         "  token list         list the tokens\n"
         "  token pair         print a code that pairs one browser with a host that runs with --web\n"
         "  token revoke NAME  remove a token; open connections end too\n"
+        "  backup DEST        save sessions, tokens and files, also while the host runs\n"
+        "  restore SOURCE     put a backup into the data folder of a host that does not run\n"
         "  audit              print who did what; see dragoman serve audit --help"
     ),
     arguments=(
@@ -102,7 +104,10 @@ COMMAND = CliCommand(
             "--origin", "pages that may use it, such as https://agents.example", value="ORIGIN", is_repeatable=True
         ),
         CliOption(
-            "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
+            "--limit",
+            "how much a token, a user or the host may use, such as turns=4; see docs/remote-security.md",
+            value="NAME=NUMBER",
+            is_repeatable=True,
         ),
         CliOption("--oidc-issuer", "let users of this OpenID Connect provider in; see docs/hosting.md", value="URL"),
         CliOption(

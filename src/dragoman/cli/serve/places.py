@@ -21,11 +21,14 @@ class ServePlaces:
         self.log = self.folder / "sessions.sqlite"
         self.audit = self.folder / "audit"
 
-    def lock(self) -> int:
+    def lock(self, *, restores: bool = False) -> int:
         """Take the folder for this program; the lock ends with it.
 
+        Args:
+            restores: Whether the content of the folder is to be replaced.
+
         Raises:
-            CliError: another host uses it.
+            CliError: another host uses it, or it has half of a backup in it.
         """
         make_private_folder(self.folder)
         descriptor = open_private(self.folder / "lock", os.O_RDWR | os.O_CREAT)
@@ -36,4 +39,10 @@ class ServePlaces:
             raise CliError(
                 f"another host uses {self.folder}", hint="end it, or give this one a folder of its own with --data"
             ) from None
+        if not restores and (self.folder / "restore.unfinished").exists():  # as in `host/serving/backup.py`
+            os.close(descriptor)
+            raise CliError(
+                f"a restore of {self.folder} was not finished",
+                hint="run it once more: dragoman serve restore BACKUP; what was there before is kept",
+            )
         return descriptor

@@ -19,6 +19,7 @@ from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
+from dragoman.host.quotas import Quotas, default_agents
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.acts import HostActs
@@ -127,7 +128,6 @@ class _Serving:
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
-            sessions_per_principal=self._options.limits.sessions,
             is_shared=True,
             enters_asking_mode=True,
         )
@@ -138,6 +138,8 @@ class _Serving:
         host = Host(counted, self._agents, settings=settings, services=services, ledger=ledger)
         host.spans = spans
         host.keeps_traffic = self._given.traffic
+        limits = self._options.limits
+        Quotas(host, limits.quota(), most_agents=limits.agent_processes or default_agents())
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
         server = HostServer(
             host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts, logins=logins
@@ -312,12 +314,12 @@ def _limits(given: Any) -> ServeLimits:
     from dragoman.settings.places import config_dir
 
     settings = load_settings(config_dir())
-    values = dict(settings.user.serve_limits)
+    values: dict[str, float | None] = {**settings.user.serve_limits}
     for text in given.limit:
         name, separator, number = text.partition("=")
         if not separator:
             raise CliError(f"--limit {text}: no value", hint="write it like connections=16")
-        values[name] = _number(f"--limit {name}", number, 0.0)
+        values[name] = None if number == "none" else _number(f"--limit {name}", number, 0.0)
     known = ServeLimits.__struct_fields__
     for name in values:
         if name not in known:

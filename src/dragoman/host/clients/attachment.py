@@ -167,7 +167,9 @@ class Attachment:
         finally:
             self._is_reading = False
         found = events[0] if events else None
-        self._prompts[number] = found.body if found is not None and found.number == number else b""
+        # In the place of a prompt that is lost there is a notice.
+        is_there = found is not None and found.number == number and found.kind == "prompt"
+        self._prompts[number] = found.body if found is not None and is_there else b""
         self.pump()
 
     async def _fill_prompt(self, number: int, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Keys of `session/new`: a request that is repeated after its line was cut opens no second session.
+"""Sessions that are being opened: each once, and no more than their user may have.
 
 A client that repeats the request sends the same key (`_meta.dragoman.key`). The key is a fact of the session, so that
 it is found after a restart of the host too; one that is just being opened is waited for.
@@ -28,6 +28,7 @@ class OpeningKeys:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self.room = OpeningRoom(host)
         self._opening: dict[tuple[str, str], asyncio.Event] = {}
 
     @asynccontextmanager
@@ -50,6 +51,50 @@ class OpeningKeys:
         for record in await self._host.log.find_keyed(visitor.principal, session_key(FACT, key)):
             return await self._host.find(record.id, visitor)
         return None
+
+
+class OpeningRoom:
+    """The sessions of a host that are being opened: they count among those of their user before they are in the log."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._opening: dict[str, set[str]] = {}
+        """Their ids, by user."""
+        self._over = 0
+
+    @asynccontextmanager
+    async def held(self, user: str, id: str) -> AsyncIterator[None]:
+        """Let a session of a user be opened in this block, if there is room for one more. Raises: RequestError."""
+        await self._find(user)
+        opening = self._opening.setdefault(user, set())
+        opening.add(id)  # in the step in which there was room
+        try:
+            yield
+        finally:
+            self._over += 1
+            opening.discard(id)
+            if not opening:
+                self._opening.pop(user, None)
+
+    async def _find(self, user: str) -> None:
+        """Return if a user may have one more session. Raises: RequestError."""
+        host = self._host
+        if host.quotas is not None:
+            host.quotas.require_spending(user)
+        while True:
+            most = host.settings.sessions_per_principal if host.quotas is None else host.quotas.of(user).sessions
+            if most is None:
+                return
+            before = self._over
+            kept = {record.id for record in (await host.log.page(user, limit=max(1, most))).records}
+            # One that was opened while the log was read may be neither there nor among those that are being opened.
+            if self._over == before:
+                break
+        used = len(kept | self._opening.get(user, set()))
+        if used >= most:
+            from dragoman.host.quotas import refusal
+
+            raise refusal(user, "sessions", most, used)
 
 
 def read_key(found: object) -> str | None:

@@ -34,6 +34,11 @@ class RequestScope:
         """The request was answered: nothing is asked for it any more."""
 
     @property
+    def principal(self) -> str:
+        """The user of the client."""
+        return self._client.visitor.principal
+
+    @property
     def env(self) -> Mapping[str, str] | None:
         """The environment of the client, for an agent that is started for the request."""
         return self._client.env

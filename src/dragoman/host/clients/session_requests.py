@@ -142,24 +142,25 @@ class SessionRequests:
         self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None, cwd: str
     ) -> HostedSession:
         client = self._client
-        session = await self._host.make_session(client.visitor, agent=client.agent or meta.get("agent"), cwd=cwd)
-        session.servers = admit_servers(request.mcp_servers or (), client.visitor)
-        session.directories = admit_folders(request.additional_directories or (), client.visitor)
-        session.env = self._environment(meta)
-        delegates = meta.get("delegate", client.settings.delegates)
-        if delegates is True:
-            session.delegate = Delegate(session.id, client, away_seconds=client.settings.away_seconds)
-        session.opened_for = RequestScope(client, call.id)
-        try:
-            own = meta if client.visitor.is_local else {}
-            session.facts.update(await self._host.kept_facts(own, session.record.cwd))
-            if key is not None:
-                session.facts[FACT] = key
-            await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
-        except RequestError as error:
-            raise client.explain(error, session.record.agent) from None
-        finally:
-            session.opened_for.is_over = True
+        agent = client.agent or meta.get("agent")
+        async with self._host.opening(client.visitor, agent=agent, cwd=cwd) as session:
+            session.servers = admit_servers(request.mcp_servers or (), client.visitor)
+            session.directories = admit_folders(request.additional_directories or (), client.visitor)
+            session.env = self._environment(meta)
+            delegates = meta.get("delegate", client.settings.delegates)
+            if delegates is True:
+                session.delegate = Delegate(session.id, client, away_seconds=client.settings.away_seconds)
+            session.opened_for = RequestScope(client, call.id)
+            try:
+                own = meta if client.visitor.is_local else {}
+                session.facts.update(await self._host.kept_facts(own, session.record.cwd))
+                if key is not None:
+                    session.facts[FACT] = key
+                await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
+            except RequestError as error:
+                raise client.explain(error, session.record.agent) from None
+            finally:
+                session.opened_for.is_over = True
         return session
 
     async def _load(self, call: Call) -> object:
@@ -203,15 +204,14 @@ class SessionRequests:
         may_fork = client.kind.forks and (client.settings.unstable or client.settings.forks)
         if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
-        session = await self._host.make_session(
-            client.visitor, agent=parent.record.agent, cwd=admit_folder(request.cwd, client.visitor)
-        )
-        session.servers = admit_servers(request.mcp_servers or (), client.visitor)
-        session.directories = admit_folders(request.additional_directories or (), client.visitor)
-        if own_meta(request.meta).get("keepsServers") is True:  # of its principal's own session
-            session.servers, session.directories = parent.servers, parent.directories
-        session.env = self._environment({}) or parent.env
-        await self._host.fork_session(session, parent)
+        cwd = admit_folder(request.cwd, client.visitor)
+        async with self._host.opening(client.visitor, agent=parent.record.agent, cwd=cwd) as session:
+            session.servers = admit_servers(request.mcp_servers or (), client.visitor)
+            session.directories = admit_folders(request.additional_directories or (), client.visitor)
+            if own_meta(request.meta).get("keepsServers") is True:  # of its principal's own session
+                session.servers, session.directories = parent.servers, parent.directories
+            session.env = self._environment({}) or parent.env
+            await self._host.fork_session(session, parent)
         call.after_response(lambda: self._attach_from(session, 0))
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
 
@@ -450,7 +450,8 @@ class SessionRequests:
         if session is not None:
             if session.is_busy:
                 raise RequestError.invalid_request("the session works; cancel its turn first")
-            await self._host.delete(session)
+            # To its end also if the client goes away: half of it would leave an agent that no request finds any more.
+            await asyncio.shield(self._host.run(self._host.delete(session)))
         return {}
 
     async def _close(self, call: Call) -> object:
@@ -469,7 +470,7 @@ class SessionRequests:
                 session.prompts.cancel_all_of(client)
                 self._leave(session)
                 return {}
-        await self._host.close_session(session, "The session was closed.")
+        await asyncio.shield(self._host.run(self._host.close_session(session, "The session was closed.")))
         return {}
 
     async def _detach(self, call: Call) -> object:
@@ -627,6 +628,8 @@ class PromptRequests:
             raise RequestError.method_not_found(call.method)
         if run is None or not run.is_open or session.prompts.running is None:
             return {"accepted": False}
+        if self._host.quotas is not None:
+            self._host.quotas.count_prompt(session.record.principal)
         answer = await run.agent.request(method, {"sessionId": session.agent_session, "text": text})
         return {"accepted": isinstance(answer, dict) and answer.get("accepted") is True}
 

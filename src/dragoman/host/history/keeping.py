@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from dragoman.host.history.replay import HistoryReplay
-from dragoman.store.event_log import LogEvent
+from dragoman.store.event_log import LogEvent, is_hole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,6 +88,9 @@ class SlicedJoin:
             events = await self._log.read(self._session, self._cursor, _PAGE)
             if not events:
                 break
+            lost = next((event.number for event in events if is_hole(event)), None)
+            if lost is not None:  # what cannot be read now may come back from a backup: its turn stays as it is
+                self._surplus = min(self._surplus, lost - 1)
             self._cursor = events[-1].number
             size += sum(len(event.body) for event in events)
             # In a thread: joining what a busy session has kept takes seconds.

@@ -2,8 +2,8 @@
 
 Prompts become messages of the user, neighbouring pieces of one message are joined, a tool call is sent once in its last
 state at its first place, and of plan, title, commands and usage only the last remains. Notices, modes and options are
-left out: the answer to `session/load` has the latter. Of a turn only what follows its first tool call is held in
-memory, because the call may still change.
+left out: the answer to `session/load` has the latter. Events that are lost are a line of text in their place. Of a turn
+only what follows its first tool call is held in memory, because the call may still change.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from dragoman.host.history.frames import store_update, stored_update, user_chunk
 from dragoman.host.history.joined_text import CHUNKS, JOINED_BYTES, TextChunk, read_text, with_text
 from dragoman.host.history.terminal_items import ShownTerminals, terminals_in
+from dragoman.store.event_log import is_hole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -103,6 +104,9 @@ class HistoryReplay:
             self._update(event)
         elif event.kind == "terminal":
             self._shown.note_event(event.body)
+        elif is_hole(event):
+            self._end_chunk()
+            self._items.append(Replayed(_hole_update(event), event.number, event.at))
 
     def skim(self, events: Iterable[LogEvent]) -> None:
         """Pass over events that are not sent: only what is sent at the end is kept of them, and prompts that wait."""
@@ -268,6 +272,20 @@ def ended_turn(begun: LogEvent, outcome: dict[str, Any], at: float) -> dict[str,
     if not isinstance(data, dict) or data.get("reason") != "interrupted":  # logged when the next host began
         ended["seconds"] = round(max(0.0, at - begun.at), 3)
     return ended
+
+
+def _hole_update(event: LogEvent) -> bytes:
+    """Return what stands in a history for events that are lost: text of a message of its own, for every client."""
+    text = f"[{msgspec.json.decode(event.body)['text']}]"
+    content = {"type": "text", "text": text}
+    return msgspec.json.encode(
+        {
+            "sessionUpdate": "agent_message_chunk",
+            "messageId": f"lost-{event.number}",
+            "content": content,
+            "_meta": {"dragoman": {"kind": "hole"}},
+        }
+    )
 
 
 def blocks_of(body: bytes) -> list[bytes]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from dragoman.errors import RequestError
 from dragoman.host.methods.params import read_params
 from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.serving.watched_requests import reason_of
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _LONGEST: Final = 200
 _KEPT_CLIENTS: Final = 1024
 _OWN_RECORDS: Final = frozenset(("session/prompt", "_dragoman/answer", "session/set_mode", "session/set_config_option"))
 """Requests that change something and are events of the log as well."""
+_REFUSED: Final = frozenset(("forbidden", "limit", "queue_full", "draining", "store"))
+"""Why a prompt is not accepted."""
 _KINDS: Final[Mapping[str, str]] = {
     "start": "turn_started",
     "end": "turn_ended",
@@ -106,16 +109,19 @@ class HostActs:
 
     def answered(self, client: HostConnection, call: Call, result: object, error: Exception | None) -> None:
         """Take note of a request that may change something."""
-        method = call.method
-        if (method in _OWN_RECORDS and error is None) or not _changes(method):
+        method, reason = call.method, reason_of(error)
+        if error is None and method in _OWN_RECORDS:
+            return
+        # The error of a prompt is mostly how its turn ended, which is an event.
+        is_refused = reason in _REFUSED if method == "session/prompt" else _changes(method)
+        if not is_refused and reason != "forbidden":
             return
         params = read_params(call.params)
         session = params.get("sessionId")
         facts: dict[str, Any] = {"method": method}
         if isinstance(error, RequestError):
             facts["error"] = error.code
-            reason = error.data.get("reason") if isinstance(error.data, dict) else None
-            if isinstance(reason, str):
+            if reason:
                 facts["reason"] = _short(reason)
         elif isinstance(result, dict) and isinstance(result.get("sessionId"), str):
             session = result["sessionId"]

@@ -12,12 +12,13 @@ from dragoman.wire import LIMIT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.host.quotas import Quota
+
 
 class ServeLimits(msgspec.Struct, frozen=True):
-    """How much one token may use. Sessions are counted for each user."""
+    """How much one token, one user and the host may use."""
 
     connections: int = 64
-    sessions: int = 256
     requests_per_second: float = 100.0
     """Requests over HTTP, the first message of a connection included."""
     connections_per_minute: float = 120.0
@@ -29,6 +30,21 @@ class ServeLimits(msgspec.Struct, frozen=True):
     idle_seconds: float = 1800.0
     sockets: int = 4096
     sockets_per_address: int = 512
+    sessions: int | None = 256
+    agents: int | None = 32
+    turns: int | None = 16
+    prompts_per_hour: int | None = None
+    stored_bytes: int | None = 10 * 1024 * 1024 * 1024
+    cost_per_day: float | None = None
+    """These six are of one user, over all tokens; an administrator may give a user other values."""
+    agent_processes: int | None = None
+    """Of the host; None for a number that suits its memory and processors."""
+
+    def quota(self) -> Quota:
+        """Return those of one user."""
+        from dragoman.host.quotas import LIMITS, Quota
+
+        return Quota(**{name: getattr(self, name) for name in LIMITS})
 
 
 _MOST_NAMES: Final = 10_000

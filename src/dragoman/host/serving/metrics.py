@@ -83,6 +83,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         "histogram", "From a request of a client to its answer, without prompts and lists.", ("method",), _SHORT
     ),
     "dragoman_method_errors_total": Metric("counter", "Requests of clients that got an error.", ("method",)),
+    "dragoman_limit_refusals_total": Metric("counter", "Requests refused by a limit of a user.", ("limit",)),
     "dragoman_received_bytes_total": Metric("counter", "Bytes of messages from clients."),
     "dragoman_sent_bytes_total": Metric("counter", "Bytes of messages to clients."),
     "dragoman_requests_total": Metric("counter", "Requests over HTTP, upgrades included.", ("status",)),

@@ -53,6 +53,8 @@ class UploadPages:
         try:
             upload = await self._uploads.put(body, named, user=user, device=entered.principal.name)
         except UploadRefused as refused:
+            if refused.is_full:
+                return text_answer(507, str(refused))
             if not refused.retry_seconds:
                 return text_answer(400, str(refused))
             answer = text_answer(429, str(refused))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, RequestError
+from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.serving.metrics import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = "session/prompt"
 _LIST: Final = "session/list"
+_LIMITS: Final = ("sessions", "agents", "turns", "prompts_per_hour", "stored_bytes", "cost_per_day")
 
 
 class AnswerListener(Protocol):
@@ -25,11 +28,11 @@ class AnswerListener(Protocol):
         """Take note of a client that sends a request; called with each."""
 
     def answered(self, client: HostConnection, call: Call, result: object, error: Exception | None) -> None:
-        """Take note of a request that is not a prompt, and of its error if it failed."""
+        """Take note of a request that was answered, and of its error if it failed."""
 
 
 class WatchedRequests:
-    """The requests of all clients to methods that the host has: names that clients make up never come here."""
+    """The requests of all clients to methods that the host has: names that clients make up never become labels."""
 
     def __init__(self, metrics: HostMetrics, listeners: Sequence[AnswerListener] = ()) -> None:
         self._metrics = metrics
@@ -38,27 +41,43 @@ class WatchedRequests:
     def follow(
         self, client: HostConnection, call: Call, work: Coroutine[Any, Any, object]
     ) -> Coroutine[Any, Any, object]:
-        """Return the work on a request, followed to its end; a prompt is followed in the log of its session."""
+        """Return the work on a request, followed to its end."""
         for listener in self._listeners:
             listener.came(client)
-        return work if call.method == _PROMPT else self._follow(client, call, work)
+        return self._follow(client, call, work)
+
+    def refuse(self, client: HostConnection, call: Call, error: RequestError) -> None:
+        """Take note of a request that nothing is done about: mostly because the client has no right to it."""
+        if call.method in METHODS or call.method in ACP_RIGHTS:
+            self._note(client, call, None, error)
 
     async def _follow(self, client: HostConnection, call: Call, work: Coroutine[Any, Any, object]) -> object:
-        method, started = call.method, time.perf_counter()
-        result: object = None
-        error: Exception | None = None
+        started = time.perf_counter()
         try:
             result = await work
-            return result
-        except DragomanError as failure:
-            error = failure
-            self._metrics.count("dragoman_method_errors_total", 1, method)
+        except DragomanError as error:
+            self._note(client, call, None, error)
             raise
         finally:
-            seconds = time.perf_counter() - started
-            if method == _LIST:
-                self._metrics.histogram("dragoman_list_seconds").observe(seconds)
-            else:
-                self._metrics.histogram("dragoman_method_seconds", method).observe(seconds)
-            for listener in self._listeners:
-                listener.answered(client, call, result, error)
+            if call.method == _LIST:
+                self._metrics.histogram("dragoman_list_seconds").observe(time.perf_counter() - started)
+            elif call.method != _PROMPT:  # whose time is that of a turn, which the log of its session has
+                self._metrics.histogram("dragoman_method_seconds", call.method).observe(time.perf_counter() - started)
+        self._note(client, call, result, None)
+        return result
+
+    def _note(self, client: HostConnection, call: Call, result: object, error: Exception | None) -> None:
+        if error is not None:
+            self._metrics.count("dragoman_method_errors_total", 1, call.method)
+            if reason_of(error) == "limit":
+                limit = reason_of(error, "limit")
+                self._metrics.count("dragoman_limit_refusals_total", 1, limit if limit in _LIMITS else OTHER)
+        for listener in self._listeners:
+            listener.answered(client, call, result, error)
+
+
+def reason_of(error: Exception | None, member: str = "reason") -> str:
+    """Return the word in the data of an error that says why; empty if there is none."""
+    data = error.data if isinstance(error, RequestError) else None
+    found = data.get(member) if isinstance(data, dict) else None
+    return found if isinstance(found, str) else ""

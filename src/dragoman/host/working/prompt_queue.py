@@ -21,7 +21,7 @@ from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
-from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, milliseconds, session_lost
+from dragoman.host.working.prompts import TAKEN, WAITED, HostedPrompt, error_outcome, milliseconds, session_lost
 from dragoman.host.working.uploads import REFERENCE
 from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
@@ -141,7 +141,10 @@ class PromptQueue:
         if len(self._all()) > QUEUED:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks, written = self._taken(request.prompt, client)
+        if self._host.quotas is not None:  # counted in the step in which it is put into the queue
+            self._host.quotas.admit_prompt(session, len(written))
         item = HostedPrompt(id, client.key, blocks, meta)
+        item.size_bytes = len(written)
         item.who, item.identity, item.sent_at = client.who, client.identity, self._host.now()
         item.names_uploads = REFERENCE in written
         item.steers = steers
@@ -284,6 +287,8 @@ class PromptQueue:
             self._session.agent.commands.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
+        if self._host.quotas is not None:
+            self._host.quotas.places.give_up(self._session)
         if run is not None:
             _ = self._host.run(run.cancel(give_up_seconds=self._host.settings.cancel_seconds))
 
@@ -363,10 +368,18 @@ class PromptQueue:
         session = self._session
         while self._waiting and self._waiting[0].number and not session.is_closed:
             item = self.running = self._waiting.popleft()
+            refused = self._refused_now()
+            if refused is not None:
+                self.running = None
+                self._ending.add(item.id)
+                session.append("queue", {"promptId": item.id, **error_outcome(refused)}, turn=0)
+                continue
             try:
                 outcome = await self._run(item)
             except RequestError as error:
-                outcome = session.agent.mask(error_outcome(error))
+                has_waited = isinstance(error.data, dict) and error.data.get("reason") == WAITED
+                is_cancelled = item.is_cancelled and has_waited  # before there was an agent for it
+                outcome = _CANCELLED if is_cancelled else session.agent.mask(error_outcome(error))
             finally:
                 session.agent.end_turn()
                 self.passed.end_turn()
@@ -375,6 +388,15 @@ class PromptQueue:
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
             await session.settle()
+
+    def _refused_now(self) -> RequestError | None:
+        """Return why no turn begins although its prompt was accepted: what ran before it may have used up a limit."""
+        try:
+            if self._host.quotas is not None:
+                self._host.quotas.require_spending(self._session.record.principal)
+        except RequestError as error:
+            return error
+        return None
 
     async def _run(self, item: HostedPrompt) -> dict[str, Any]:
         session = self._session

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 TAKEN: Final = "isTaken"
 """In the outcome of a prompt that the agent took into the turn that ran: it had no turn of its own."""
 
+WAITED: Final = "no_agent"
+"""The reason of the error for what waited for an agent and got none."""
+
 _SHOWN_CHARACTERS: Final = 200
 
 
@@ -36,6 +39,8 @@ class HostedPrompt:
         """When it was accepted, and when its turn began; seconds since 1970."""
         self.number = 0
         """Of its event; 0 until that is committed."""
+        self.size_bytes = 0
+        """Of its blocks, as they are logged."""
         self.is_cancelled = False
         self.names_uploads = False
         """Blocks of it name attachments, which are filled in for the agent."""

@@ -154,7 +154,7 @@ class SessionAgent:
         try:
             await self._enter(run, opening)
         except BaseException:
-            await _close(run)
+            await self._close(run)
             raise
         self._adopt(run)
 
@@ -203,7 +203,7 @@ class SessionAgent:
                     if self._session.is_ending:  # its agent was ended while this one started
                         raise session_lost("it was closed meanwhile")
                 except BaseException:
-                    await _close(run)
+                    await self._close(run)
                     raise
             except RequestError:
                 raise
@@ -278,6 +278,8 @@ class SessionAgent:
             is_prompted_at_once=False,
         )
         try:
+            if host.quotas is not None:
+                await host.quotas.places.take(run, session.record.principal, session)
             async with start_limit(source.name):
                 self.env = session.env
                 self._secrets = Secrets(os.environ, self.env or {})
@@ -289,7 +291,7 @@ class SessionAgent:
                 with self.reports.warned():
                     await run.start(transport)
         except BaseException:
-            await _close(run)
+            await self._close(run)
             raise
         host.descriptions.learn(source, run.agent)
         return run
@@ -367,7 +369,7 @@ class SessionAgent:
         if watching is not None:  # first: this end is not noted as its death
             watching.cancel()
         if run is not None:
-            await _close(run)
+            await self._close(run)
         if watching is not None:
             with suppress(asyncio.CancelledError):
                 await watching
@@ -397,7 +399,21 @@ class SessionAgent:
         self._last_end = reason
         session.append("agent", self.mask({"ended": str(reason), "exitCode": end_members(reason)["exitCode"]}))
         session.is_read_only = not run.can_come_back
-        _ = self._host.run(_close(run))
+        _ = self._host.run(self._close(run))
+
+    async def _close(self, run: GuardedRun) -> None:
+        """End an agent with everything it started, and remove the private folder of its sandbox."""
+        quotas = self._host.quotas
+        if quotas is not None:
+            quotas.places.note_ending(run)
+        try:
+            await run.close()
+        except Exception:
+            _log.exception("an agent did not end cleanly")
+        finally:
+            run.terms.sandboxes.close()
+            if quotas is not None:
+                quotas.places.release(run)
 
     # Turns
 
@@ -546,7 +562,7 @@ class SessionAgent:
         elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
             self.open_calls.note(read)
             self.commands.note(read)
-        elif note_fact(session.facts, variant, update):
+        elif self._note_fact(variant, update):
             session.describe()
             if variant == "session_info_update" and session.facts.get(OWN_TITLE):
                 found = msgspec.json.decode(update)
@@ -555,6 +571,14 @@ class SessionAgent:
         session.append("update", store_update(update, meta, child))
         if taken is not None:
             session.prompts.end_taken(taken)
+
+    def _note_fact(self, variant: str, update: bytes) -> bool:
+        """Take over what an update changes; whether it changed something that is to be kept at once."""
+        session, before = self._session, self._session.facts.get("cost")
+        is_kept = note_fact(session.facts, variant, update)
+        if variant == "usage_update" and self._host.quotas is not None:
+            self._host.quotas.note_cost(session, before)
+        return is_kept
 
     def take_extension(self, method: str, params: Any) -> None:
         """Log a notification that the protocol does not know; only one that names this session has a place to go."""
@@ -573,16 +597,6 @@ class SessionAgent:
             self._dropping_until = monotonic() + _QUIET_SECONDS
             return True
         return False
-
-
-async def _close(run: GuardedRun) -> None:
-    """End an agent with everything it started, and remove the private folder of its sandbox."""
-    try:
-        await run.close()
-    except Exception:
-        _log.exception("an agent did not end cleanly")
-    finally:
-        run.terms.sandboxes.close()
 
 
 def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:

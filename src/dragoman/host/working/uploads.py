@@ -30,7 +30,7 @@ from dragoman.schema import UNSET, v1
 from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -73,8 +73,10 @@ class Upload(msgspec.Struct, frozen=True, rename="camel"):
 class UploadRefused(Exception):
     """An attachment that is not taken; the text says why."""
 
-    def __init__(self, why: str, *, retry_seconds: int = 0) -> None:
+    def __init__(self, why: str, *, retry_seconds: int = 0, is_full: bool = False) -> None:
         super().__init__(why)
+        self.is_full = is_full
+        """Whether its user may keep no more."""
         self.retry_seconds = retry_seconds
         """After which it may be taken; 0 if it never is."""
 
@@ -99,8 +101,12 @@ class Uploads:
         self._spent: dict[str, _Spent] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last_at = 0.0
+        self.admit: Callable[[str, int], Awaitable[None]] | None = None
+        """Awaited with the user and the size of each, before it is kept. Raises: UploadRefused."""
+        self._kept: dict[str, int] = {}
         # A thread that removes what was not used, and a prompt that claims it, look at one attachment at a time.
         self._lock = threading.Lock()
+        self._counting = threading.Lock()
 
     # Uploading
 
@@ -123,7 +129,10 @@ class Uploads:
             raise UploadRefused("The file is empty.")
         if len(content) > MOST_BYTES:
             raise UploadRefused(f"An attachment may have {_mebibytes(MOST_BYTES)} at most.")
+        if self.admit is not None:
+            await self.admit(user, len(content))
         self._take(device, len(content))
+        self._count(user, len(content))  # before it is written: two at the same time may not pass together
         upload = Upload(
             id=secrets.token_hex(16),
             user=user,
@@ -132,9 +141,27 @@ class Uploads:
             sha256=hashlib.sha256(content).hexdigest(),
             at=self._clock(),
         )
-        await asyncio.to_thread(self._write, upload, content)
+        try:
+            await asyncio.to_thread(self._write, upload, content)
+        except BaseException:
+            self._count(user, -len(content))
+            raise
         self._sweep_later()
         return upload
+
+    def kept_bytes(self, user: str) -> int:
+        """Return how much a user keeps here, once it was measured."""
+        return self._kept.get(user, 0)
+
+    async def measure(self) -> None:
+        """Measure what users keep here; `kept_bytes` counts from then on."""
+        for upload in await asyncio.to_thread(lambda: [*map(self._known, self._ids())]):
+            if upload is not None:
+                self._count(upload.user, upload.bytes)
+
+    def _count(self, user: str, size: int) -> None:
+        with self._counting:
+            self._kept[user] = max(0, self._kept.get(user, 0) + size)
 
     def _take(self, device: str, size: int) -> None:
         """Count bytes before they are written: two uploads at the same time may not pass together."""
@@ -353,6 +380,7 @@ class Uploads:
         for ending in ("json", "bin"):  # in this order: what has no description does not exist
             with suppress(FileNotFoundError):
                 os.unlink(self._folder / f"{upload.id}.{ending}")
+        self._count(upload.user, -upload.bytes)
 
 
 def found_type(content: bytes, named: str) -> str:
