@@ -97,7 +97,7 @@ def test_users_of_a_real_provider_log_in_work_and_log_out(tmp_path: Path) -> Non
     with real_provider(20) as issuer:
         rules = {
             "client_id": "dragoman-cli",
-            "rules": [{"is": "ops", "rights": ["view", "prompt", "answer"]}, {"is": "out", "refuse": True}],
+            "rules": [{"is": "ops", "rights": ["view", "prompt", "admin"]}, {"is": "out", "refuse": True}],
             "otherwise": [],
         }
         (tmp_path / "rules.json").write_text(json.dumps(rules))
@@ -128,6 +128,8 @@ def test_users_of_a_real_provider_log_in_work_and_log_out(tmp_path: Path) -> Non
             (tokens,) = (login["tokens"] for login in stored.values())
             done = ada.run("exec", "--url", url, "say hello")
             assert (done.code, "hello" in done.out) == (0, True), done.err
+            users = ada.run("fleet", "users", "--url", url, "--json")
+            assert (users.code, "oidc:ada" in users.out) == (0, True), users.err
             refreshed = json.loads(file.read_text())["logins"]
             assert refreshed.keys() == stored.keys()
             assert next(iter(refreshed.values()))["tokens"]["access_token"] != tokens["access_token"]
@@ -481,6 +483,36 @@ def test_stored_login_goes_before_the_token_of_the_environment(monkeypatch: pyte
     assert found("wss://agents.example/acp", token_env="NAMED") == (False, "named-by-the-user")
     assert found("wss://elsewhere.example/acp") == (False, "of-another-host")
     assert found("unix:/tmp/x.sock") == (False, None)
+
+
+def test_options_change_a_file_and_a_file_changes_the_settings(tmp_path: Path) -> None:
+    from types import SimpleNamespace
+
+    from dragoman.cli.serve.login import read_login_settings
+
+    (tmp_path / "rules.json").write_text(
+        '{"user_claim": "email", "rules": [{"is": "a", "rights": ["view"]}], "token": "id"}'
+    )
+    given = SimpleNamespace(
+        oidc_issuer=None,
+        oidc_audience=["new"],
+        oidc_client_id=None,
+        oidc_user_claim=None,
+        oidc_right=["ops=admin,view", "CN=a,OU=b=prompt", "out=refuse", "*=refuse"],
+        oidc_rules=str(tmp_path / "rules.json"),
+    )
+    stored = {"issuer": "https://login.example", "audience": ["old"], "user_claim": "sub", "same_users": True}
+    found = read_login_settings(given, stored)
+    assert (found.issuer, found.audience, found.user_claim) == ("https://login.example", ("new",), "email")
+    assert [(rule.is_, rule.rights, rule.refuse) for rule in found.rules] == [
+        ("a", ("view",), False),
+        ("ops", ("admin", "view"), False),
+        ("CN=a,OU=b", ("prompt",), False),
+        ("out", (), True),
+    ]
+    assert (found.otherwise, found.same_users, found.token) == ((), True, "id")
+    with pytest.raises(ConfigError, match=r"serve\.oidc.*unknown field `isuer`"):
+        read_login_settings(given, {"isuer": "https://login.example"})
 
 
 @pytest.mark.parametrize(

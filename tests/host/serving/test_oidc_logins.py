@@ -126,6 +126,7 @@ def test_claims_become_a_user_and_rights(
         ({}, {"sub": "ada\nroot"}, "cannot be used"),
         ({}, {"sub": "ada\x1b[2J"}, "cannot be used"),
         ({}, {"sub": "a" * 129}, "cannot be used"),
+        ({}, {"sub": "../../etc"}, "cannot be used"),
         ({"same_users": True}, {"sub": "oidc:ada"}, "cannot be one of a token"),
         ({"same_users": True}, {"sub": "größe"}, "cannot be one of a token"),
     ],
