@@ -18,7 +18,7 @@ def run(call: CliCall) -> int:
     mask_stored_keys()
     if given.print_settings:
         return print_settings(given)
-    if given.what is not None:
+    if given.action is not None:
         return _log_in(given)
     if given.raw and (given.map or given.agent is not None):
         raise exits.CliError("--raw changes no message; leave out --map and --agent", hint=_SEE_HELP)
@@ -52,7 +52,7 @@ COMMAND = CliCommand(
     arguments=(
         Argument("url", "wss://HOST/acp, https://HOST/acp, ws:// and http:// on this machine, or unix:PATH"),
         Argument(
-            "what",
+            "action",
             "log in to --agent in this terminal; editors add it, for hosts on this machine",
             choices=("login",),
             is_optional=True,
