@@ -128,6 +128,9 @@ def test_users_of_a_real_provider_log_in_work_and_log_out(tmp_path: Path) -> Non
             (tokens,) = (login["tokens"] for login in stored.values())
             done = ada.run("exec", "--url", url, "say hello")
             assert (done.code, "hello" in done.out) == (0, True), done.err
+            first = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+            connected = ada.run("connect", url, "--login", stdin=first)  # it has a login, and asks for none
+            assert '"protocolVersion":1' in connected.out, connected.err
             users = ada.run("fleet", "users", "--url", url, "--json")
             assert (users.code, "oidc:ada" in users.out) == (0, True), users.err
             refreshed = json.loads(file.read_text())["logins"]
