@@ -70,7 +70,7 @@ class LoginProgram:
         )
         self.lines: list[str] = []
 
-    def approve(self, user: str) -> None:
+    def type_code(self, user: str) -> None:
         """Open the address with the code in a browser, as a user."""
         errors: IO[str] | None = self._process.stderr
         assert errors is not None
@@ -115,8 +115,8 @@ def test_users_of_a_real_provider_log_in_work_and_log_out(tmp_path: Path) -> Non
         with host.serving(*words) as (_, url):
             assert "dragoman login --url" in ada.run("exec", "--url", url, "hello").err
             logins = {home: LoginProgram(home, "login", "--url", url) for home in (ada, mallory)}
-            logins[ada].approve("ada")
-            logins[mallory].approve("mallory")
+            logins[ada].type_code("ada")
+            logins[mallory].type_code("mallory")
             code, shown = logins[mallory].result()
             assert (code, "no rule of this host" in shown) == (AUTH_REQUIRED, True)
             code, shown = logins[ada].result()
