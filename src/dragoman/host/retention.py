@@ -43,7 +43,7 @@ async def remove_one(host: Host, user: str, opening: Collection[str]) -> bool:
 
 
 class OldSessions:
-    """Removes the sessions of a host in which nothing has happened for so many days; looks for them every hour."""
+    """The sessions of a host in which nothing has happened for so many days: looked for every hour, and removed."""
 
     def __init__(self, host: Host, days: float, removed: Callable[[SessionRecord], None]) -> None:
         """Prepare it; `look` does the work.
