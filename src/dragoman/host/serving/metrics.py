@@ -69,6 +69,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "dragoman_answers_total": Metric("counter", "Questions that were decided, by whom.", ("agent", "by")),
     "dragoman_cancels_total": Metric("counter", "Prompts that were cancelled.", ("agent",)),
     "dragoman_agents_running": Metric("gauge", "Processes of agents that serve sessions.", ("agent",)),
+    "dragoman_agents_most": Metric("gauge", "How many of these processes may run at once."),
     "dragoman_agent_deaths_total": Metric("counter", "Agents that ended by themselves.", ("agent",)),
     "dragoman_commit_seconds": Metric("histogram", "From an event to its commit.", (), _SHORT),
     "dragoman_first_update_seconds": Metric(
