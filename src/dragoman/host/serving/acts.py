@@ -7,6 +7,7 @@ about; it is for the audit log only, which is in the data folder like the sessio
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from weakref import ref
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dragoman.rpc import Call
     from dragoman.store.event_log import LogEvent, SessionRecord
 
+_log = logging.getLogger("dragoman.host")
 Level = Literal["info", "warning", "error"]
 _LONGEST: Final = 200
 _KEPT_CLIENTS: Final = 1024
@@ -82,7 +84,10 @@ class HostActs:
 
     def _pass_on(self, act: Act) -> None:
         for taker in self._takers:
-            taker.take(act)
+            try:
+                taker.take(act)
+            except Exception:  # the host goes on, and so do those behind this one
+                _log.exception("an act was not written down")
 
     # Connections
 

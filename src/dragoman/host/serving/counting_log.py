@@ -7,6 +7,7 @@ events the few members are read that name who did what, never the content of a p
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.host.serving.metrics import HostMetrics
     from dragoman.store.event_log import Already, EventLog, LogEvent, NewEvent, OwnedSession, SessionRecord
 
+_log = logging.getLogger("dragoman.host")
 OUTCOMES: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 FAILURES: Final = ("agent_exited", "agent_lost", "agent_start", "interrupted")
 _REPORTED: Final = frozenset(
@@ -214,8 +216,7 @@ class _CountingSession:
         assert self._first_from is not None
         self._counts.first_updates.observe(event.at - self._first_from)
         self._first_from = None
-        for listener in self._log.listeners:
-            listener.updated(self._owned.record, event)
+        self._report_to_listeners(event, None)
 
     def _note(self, event: LogEvent) -> None:
         try:
@@ -248,8 +249,17 @@ class _CountingSession:
             counts.cancels.value += 1
         elif event.kind == "agent" and facts.ended is not None:
             counts.deaths.value += 1
+        self._report_to_listeners(event, facts)
+
+    def _report_to_listeners(self, event: LogEvent, facts: EventFacts | None) -> None:
         for listener in self._log.listeners:
-            listener.happened(self._owned.record, event, facts)
+            try:
+                if facts is None:
+                    listener.updated(self._owned.record, event)
+                else:
+                    listener.happened(self._owned.record, event, facts)
+            except Exception:  # what is written down elsewhere must not stop the session
+                _log.exception("an event was not noted")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._owned, name)
