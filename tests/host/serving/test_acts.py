@@ -95,7 +95,8 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
         ("request", "screen", "session/prompt"),
         ("request", "tests", "session/delete"),
     ]
-    assert all(act.user == "tests" for act in kept.acts)
+    assert [act.session for act in kept.of("session_removed")] == [session]
+    assert all(act.user == "tests" for act in kept.acts if act.kind != "session_removed")
     assert {act.session for act in kept.acts if act.kind not in ("connected", "disconnected")} == {session, "nothing"}
     assert [act.facts["option"] for act in kept.of("answer")] == ["reject"]
     assert kept.of("setting")[0].facts["mode"] == "code"

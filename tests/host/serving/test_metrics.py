@@ -84,6 +84,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
             async with asyncio.timeout(SECONDS):
                 while not host.metrics.value("dragoman_agent_deaths_total"):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
+            await host.log.delete("none")
             (tmp_path / "data" / "attachments").mkdir()
             (tmp_path / "data" / "attachments" / "a.bin").write_bytes(b"x" * 1000)
             host.server._data_size = registry.DataSize(host.metrics, host.log.folder)  # its look of before is kept
@@ -111,6 +112,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
     expected = {
         "dragoman_connections_total": 1,
         "dragoman_sessions_total": 1,
+        "dragoman_sessions_removed_total": 1,
         "dragoman_prompts_total": 4,
         "dragoman_turns_total": 4,
         "dragoman_turns_ended_total": 4,

@@ -91,6 +91,9 @@ class EventListener(Protocol):
     def updated(self, record: SessionRecord, event: LogEvent) -> None:
         """Take note of the first update of a turn."""
 
+    def removed(self, session: str) -> None:
+        """Take note of a session that is gone with its events: a client deleted it, or the host keeps no more."""
+
 
 def counting_log(
     log: EventLog,
@@ -131,6 +134,12 @@ class CountingLog:
     async def take(self, session: str, *, force: bool = False) -> OwnedSession:
         owned = await self._log.take(session, force=force)
         return cast("OwnedSession", _CountingSession(owned, self._of(owned.record), self))
+
+    async def delete(self, session: str) -> None:
+        await self._log.delete(session)
+        self._metrics.count("dragoman_sessions_removed_total")
+        for listener in self.listeners:
+            listener.removed(session)
 
     def _of(self, record: SessionRecord) -> AgentCounts:
         found = self._counts.get(record.agent)
