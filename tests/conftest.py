@@ -56,7 +56,7 @@ ALONE = "alone"  # the mark of tests that compare durations, and the expression 
 TEST_SECONDS = 90.0  # a bound for what hangs; on two loaded cores some tests need a tenth of it
 SOAK_SECONDS = 900.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
-ENDING_SECONDS = 2.0
+ENDING_SECONDS = 10.0
 REPORTED_SECONDS = 8.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent

@@ -1,4 +1,6 @@
-"""Writes `web/src/wire/types.ts`: the messages and the names of methods that the web page uses, from `dragoman.schema`.
+"""Writes `web/src/wire/types.ts`: the messages and the names of methods that the web page uses.
+
+They are those of `dragoman.schema`, and of the table of the host's own methods.
 
 `python -m tools.web_types` writes it, `--check` compares it. The page reads what peers send with care, and these types
 are what it may expect: a kind of update or a method that the schema does not have is an error of the page's types.
@@ -12,6 +14,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
+from dragoman.host.methods.table import METHODS
 from dragoman.schema import v1
 from dragoman.schema.methods import method_tables
 
@@ -25,7 +28,7 @@ ROOTS: Final = (
     *("SetSessionModeRequest", "RequestPermissionRequest", "RequestPermissionResponse"),
 )
 _HEAD: Final = """\
-/** Written by tools/web_types.py from dragoman's schema: messages of the protocol and names of methods. Do not edit. */
+/** Written by tools/web_types.py: messages of the protocol, names of its methods and of the host's. Do not edit. */
 """
 
 
@@ -99,6 +102,7 @@ def text() -> str:
     names: dict[str, Any] = {
         "AgentMethod": (*tables.agent, *tables.protocol),
         "ClientMethod": (*tables.client, *tables.protocol),
+        "HostMethod": [name for name in METHODS if name.startswith("_")],
     }
     unions = [
         f"export type {name} =\n" + "\n".join(f'  | "{method}"' for method in sorted(set(methods))) + ";"

@@ -192,3 +192,13 @@ def test_logout_needs_an_agent_that_supports_it(place: Place) -> None:
     done = place.run(verb="logout", odd="plain")
     assert done.code == 2
     assert "auth.logout" in done.err
+
+
+def test_an_editor_logs_in_with_its_launch_command_and_the_words_of_the_host(place: Place) -> None:
+    """`dragoman connect unix:PATH` is what it starts; the host's words stand behind that (rule 71)."""
+    assert place.run("add", "mine", verb="agents", odd="plain").code == 0
+    done = place.run("unix:/run/host.sock", "-a", "other", "login", "-a", "mine", verb="connect")
+    assert (done.code, "mine offers several login methods" in done.err) == (2, True), done.err
+    done = place.run("wss://agents.example/acp", "login", "-a", "mine", verb="connect")
+    assert done.code == 2
+    assert "the agent is on another machine" in done.err

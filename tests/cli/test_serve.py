@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -153,6 +154,22 @@ def test_a_session_that_exec_runs_at_a_host_with_the_same_ledger_is_one_row(tmp_
             done = home.run("exec", "--url", url, "--resume", word, prompt)
             assert done.code == 0, done.err
         assert rows() == [("say first", 3)]
+
+
+def test_exec_deletes_its_session_at_a_host_unless_it_is_kept_named_or_an_earlier_one(tmp_path: Path) -> None:
+    home, url = Home(tmp_path / "home"), f"unix:{tmp_path}/s"
+
+    def count() -> int:
+        with sqlite3.connect(home.serve_folder / "sessions.sqlite") as db:
+            (found,) = db.execute("SELECT count(*) FROM hosted").fetchone()
+        db.close()
+        return int(found)
+
+    with home.serving("--listen", url, "--", *DRAGOMAN, "agent", "--model", "scripted"):
+        for words, kept in (((), 0), (("--keep",), 1), (("--continue",), 1), (("--output", "json"), 2)):
+            done = home.run("exec", "--url", url, *words, "say hello")
+            assert (done.code, "not deleted" in done.err) == (0, False), done.err
+            assert count() == kept, words
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])

@@ -190,6 +190,8 @@ class _Insists(WireAgent):
     ("capabilities", "is_local", "expected"),
     [
         ({"auth": {"terminal": True}}, True, ["key", "dragoman-login"]),
+        # An editor behind `dragoman connect`: its launch command is not the agent either.
+        ({"auth": {"terminal": True}, "_meta": {"dragoman": {"bridge": "1"}}}, True, ["key", "dragoman-login"]),
         ({"auth": {"terminal": True}}, False, ["key"]),
         ({}, True, ["key"]),
     ],
@@ -202,7 +204,7 @@ async def test_a_login_in_a_terminal_is_one_of_the_host(
         methods = (await line.hello(capabilities))["authMethods"]
         assert [method["id"] for method in methods] == expected
         if len(expected) == 2:
-            assert methods[1]["args"] == ["login", "one"]
+            assert methods[1]["args"] == ["login", "-a", "one"]
             assert methods[1]["type"] == "terminal"
         found = await (await host.client(OURS, visitor=Visitor(is_local=is_local))).result(
             "_dragoman/login_methods", agent="one"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.registry.facts import FACTS
-from dragoman.registry.mode_reach import permits_all, reach_of
+from dragoman.registry.mode_reach import permits_all, reach_of, reaches_in
 
 TRANSCRIPTS = Path(__file__).parents[2].parent / "shared" / "transcripts"
 
@@ -91,3 +91,23 @@ def test_every_mode_of_a_recorded_agent_is_known() -> None:
                 found += 1
                 assert reach_of(agent, mode["id"]) != "unknown", (agent, mode["id"])
     assert found > 20
+
+
+def test_what_clients_are_sent_has_every_mode_and_the_values_that_permit_everything() -> None:
+    modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "yolo"}, {"id": "zen"}]}
+    groups = [{"group": "g", "name": "Group", "options": [{"value": "plan", "name": "Plan"}]}]
+    options = [
+        {"id": "mode", "category": "mode", "type": "select", "options": [*groups, {"value": "full", "name": "All"}]},
+        {"id": "model", "category": "model", "type": "select", "options": [{"value": "yolo-1", "name": "Yolo 1"}]},
+        {"id": "extra", "type": "select", "options": [{"value": "a", "name": "Auto approve"}, {"value": "b"}]},
+        {"id": "skip", "name": "Never ask", "type": "boolean"},
+        {"id": "calm", "name": "Calm", "type": "boolean"},
+        "nonsense",
+    ]
+    assert reaches_in("some", modes, options) == {
+        "": {"ask": "limited", "yolo": "unlimited", "zen": "unknown"},
+        "mode": {"plan": "limited", "full": "unlimited"},
+        "extra": {"a": "unlimited"},
+        "skip": {"true": "unlimited"},
+    }
+    assert reaches_in("some", None, {"not": "a list"}) == {}

@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.local_host import session_rows
+from dragoman.tui.screen import app as app_module
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.sessions import sessions as sessions_screen
 from dragoman.tui.screen.sessions import surroundings
@@ -65,6 +66,7 @@ async def opened(
     async def sessions(self: HostedConversation) -> list[ListedSession]:
         return list(rows)
 
+    monkeypatch.setattr(app_module, "_LIST_SECONDS", 1e6)  # a test looks at the sessions itself
     monkeypatch.setattr(HostedConversation, "run", run)
     monkeypatch.setattr(sessions_screen, "shown_age", lambda moment, now=None: shown_age(moment, NOW))
     monkeypatch.setattr(surroundings, "branch_of", lambda folder: "main")

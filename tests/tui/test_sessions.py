@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 pytest.importorskip("textual")
 
+from dragoman.host.methods.table import METHODS
 from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.local_host import session_rows
+from dragoman.tui.local_host.session_rows import WatchedRows
+from dragoman.tui.screen import app as app_module
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
@@ -22,6 +26,7 @@ from dragoman.tui.start.preferences import agent_key
 from dragoman.tui.values import AskedQuestion, ListedSession, short_agent
 from dragoman.view.rails import ASCII
 from tests.tui.grids import check_grid, grid
+from tests.tui.here import SCRIPTED, ScreenHere, UserHere
 from tests.tui.opened import FOLDER, NOW, opened, painted, row
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
@@ -386,3 +391,96 @@ async def test_a_session_is_named_after_its_first_prompt_and_one_that_was_never_
         assert "1 of 1 here" in lines[0]
         await pilot.press("ctrl+a")
         assert any("session 22222222" in line for line in grid(app))
+
+
+def asked_lists(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Note over which connection the whole list of sessions is asked for, each time."""
+    asked: list[Any] = []
+    read = session_rows.read_rows
+
+    async def noted(remote: Any, most: int = 500) -> list[ListedSession]:
+        if most == 500:
+            asked.append(remote)
+        return await read(remote, most)
+
+    monkeypatch.setattr(session_rows, "read_rows", noted)
+    return asked
+
+
+def states(client: ScreenHere) -> dict[str, str]:
+    return {row.shown_name: row.state for row in client.app.session_rows}
+
+
+async def test_the_host_reports_its_sessions_and_is_not_asked_for_them(
+    user: UserHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also behind a line that was cut: what happened meanwhile is there, and what happens from then on."""
+    asked = asked_lists(monkeypatch)
+    monkeypatch.setattr(app_module, "_LIST_SECONDS", 0.05)
+    async with user.host_here() as host, user.screen(**SCRIPTED) as client:
+        await client.wait_until(lambda: client.app.around.listed.is_watched, client.drawn)
+        async with user.plain(**SCRIPTED) as other:
+            other.type("run touch one")
+            await client.until("run touch one needs you")
+            assert states(client)["run touch one"] == "waiting"
+            cut = client.app.conversation.remote
+            assert cut is not None
+            (watching,) = host.list_changes.clients_of("local")
+            await watching.peer.close()
+            await other.answer("y")
+            await other.until("-- done")
+            await client.wait_until(
+                lambda: client.app.conversation.remote not in (None, cut) and states(client)["run touch one"] == "idle",
+                client.drawn,
+            )
+            other.type("run touch two")
+            await other.until("answer with ")
+            await client.wait_until(lambda: states(client)["run touch one"] == "waiting", client.drawn)
+            assert not {cut, client.app.conversation.remote} & set(asked)
+
+
+async def test_a_host_that_does_not_report_its_sessions_is_asked_for_them(
+    user: UserHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = asked_lists(monkeypatch)
+    monkeypatch.delitem(METHODS, "_dragoman/sessions/watch")
+    monkeypatch.setattr(app_module, "_LIST_SECONDS", 0.05)
+    async with user.host_here(), user.screen(**SCRIPTED) as client, user.plain(**SCRIPTED) as other:
+        other.type("run touch one")
+        await other.until("answer with ")
+        await client.until("run touch one needs you")
+        assert client.app.conversation.remote in asked
+
+
+async def test_what_is_reported_while_a_long_list_is_read_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report may be older or newer than a page that is on its way, so that what was reported is read again."""
+    rows = WatchedRows()
+    sent: list[dict[str, Any]] = []
+
+    class Remote:
+        is_open = True
+
+        async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            sent.append(params)
+            if method.endswith("unwatch"):
+                return {}
+            if "after" in params:
+                assert params["after"] == "m.1"
+                rows.take({"watchId": params["watchId"], "changed": [{"sessionId": "c", "cwd": "/", "title": "new"}]})
+                return {"revision": "m.3", "sessions": [listed("b", "right")], "removed": [], "isPart": True}
+            if "cursor" in params:
+                rows.take({"watchId": params["watchId"], "changed": [listed("b", "stale")]})
+                return {"revision": "m.2", "sessions": [listed("b", "page")]}
+            return {"revision": "m.1", "sessions": [listed("a", "one")], "nextCursor": "2"}
+
+    def listed(id: str, title: str) -> dict[str, Any]:
+        return {"sessionId": id, "cwd": "/", "title": title, "_meta": {"dragoman": {"questions": [{}, {}]}}}
+
+    remote: Any = Remote()
+    await rows.start(remote)
+    assert {row.session_id: row.title for row in rows.rows} == {"a": "one", "b": "right", "c": "new"}
+    assert {row.questions for row in rows.rows} == {0, 2}
+    assert sent[-1] == {"watchId": sent[0]["watchId"]}, "the first watch is ended"
+    assert not rows.take({"watchId": sent[0]["watchId"], "removed": ["a"]}), "it may be older than the list"
+    assert rows.take({"watchId": sent[-2]["watchId"], "removed": ["a"]})
+    assert [row.session_id for row in rows.rows] == ["b", "c"]

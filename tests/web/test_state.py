@@ -118,6 +118,17 @@ def recorded(path: Path) -> Iterator[list[Step]]:
     yield from sessions.values()
 
 
+def test_a_plan_that_becomes_another_kind_of_plan_leaves_nothing_of_the_first() -> None:
+    file, text = {"type": "file", "uri": "file:///p"}, {"type": "markdown", "content": "# One"}
+    plans = (file, text, {"type": "items", "entries": []}, file)
+    steps: list[Step] = [
+        {"update": {"sessionUpdate": "plan_update", "plan": {"planId": "a", **plan}}} for plan in plans
+    ]
+    cases = [steps[:count] for count in range(1, len(steps) + 1)]
+    for case, found in zip(cases, in_the_page(cases), strict=True):
+        assert found == described(in_python(case)), case
+
+
 def test_random_sessions_become_the_same_state() -> None:
     """Every kind of update, known and unknown ids, turns that end in every way; all in one run of Node."""
     cases: list[list[Step]] = []

@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.host.serving.access import ProjectServices
 from dragoman.registry.agents import AgentEntry
+from dragoman.registry.mode_reach import reaches_in
 from tests.host.kit import WireAgent
 from tests.web.kit import Played, Web, axe, holds
 
@@ -333,8 +334,9 @@ async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web
     """The picker says so, the key for the next mode passes them by, and every client sees the change."""
     async with web.page() as page:
         session = await open_session(web, page)
-        script = "({id, modes}) => { const t = dragoman.thread(id); t.fold.open({modes}); t.paint(); }"
-        await page.evaluate(script, {"id": session.id, "modes": MODES})
+        script = "({id, answer}) => { const t = dragoman.thread(id); t.fold.open(answer); t.paint(); }"
+        answer = {"modes": MODES, "_meta": {"dragoman": {"reach": reaches_in("test", MODES, None)}}}
+        await page.evaluate(script, {"id": session.id, "answer": answer})
         picker = page.get_by_role("button", name="Mode: Ask")
         await picker.click()
         choice = page.get_by_role("menuitemradio", name="Bypass permissions")
@@ -348,6 +350,28 @@ async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web
         amber = page.get_by_role("button", name="Mode: Bypass permissions")
         await amber.wait_for()
         assert "amber" in (await amber.get_attribute("class") or "")
+        # Nothing that an agent names covers the buttons next to it, or makes the page wider.
+        long = {"id": "b", "name": "B" * 200, "type": "boolean", "currentValue": True}
+        await page.evaluate(script, {"id": session.id, "answer": {"configOptions": [long]}})
+        await page.get_by_role("switch").wait_for()
+        await say(page, "Go")
+        await session.prompted()
+        await page.get_by_role("button", name="Stop").click(trial=True)
+        over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await page.evaluate(over) == 0
+        session.update("available_commands_update", availableCommands=[None, {"name": ""}, {"name": "only"}])
+        await holds(page, "id => dragoman.thread(id).commands.value.length === 3", session.id)
+        await field(page).press_sequentially("/")
+        await page.get_by_role("option", name="/only").wait_for()
+        assert await page.get_by_role("option").count() == 1
+        await page.keyboard.press("Escape")
+        session.ask("make " + "x" * 300)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        button = page.get_by_role("button", name="Answer", exact=True)
+        await button.wait_for()
+        assert await button.evaluate("found => found.scrollWidth <= found.clientWidth")
+        assert await page.evaluate(over) == 0
+        session.end()
 
 
 ATTACH = """({kind, name, type, bytes, size}) => {
@@ -379,7 +403,7 @@ async def test_files_are_attached_by_press_paste_and_drop_and_reach_the_agent(we
         await page.evaluate(ATTACH, {"kind": "drop", "name": "empty.txt", "type": "text/plain", "bytes": ""})
         await page.evaluate(ATTACH, {"kind": "drop", "name": "film.mp4", "type": "video/mp4", "size": 17 << 20})
         chips = page.locator(".att .chip")
-        await chips.filter(has_text="empty.txt").get_by_text("An attachment has 1 to").wait_for()
+        await chips.filter(has_text="empty.txt").get_by_text("The file is empty.").wait_for()
         await chips.filter(has_text="film.mp4").get_by_text("too large: 16 MiB at most").wait_for()
         await holds(page, "() => !document.querySelector('.att').textContent.includes('uploading')")
         assert await axe(page) == []
@@ -407,6 +431,20 @@ async def test_files_are_attached_by_press_paste_and_drop_and_reach_the_agent(we
         await page.keyboard.press("ArrowUp")  # what was attached comes back with the text
         await chips.filter(has_text="later.txt").wait_for()
         assert await field(page).input_value() == "And this"
+        # Again, and at once: the host has read the prompt, or has not, when it is to come back.
+        await page.evaluate(
+            """id => dragoman.thread(id).unsent.subscribe(unsent => {
+                if (unsent.at(-1)?.state !== 'sending' || window.isUp) return;
+                window.isUp = true;
+                const up = new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true, cancelable: true});
+                queueMicrotask(() => document.querySelector('textarea').dispatchEvent(up));
+            })""",
+            session.id,
+        )
+        await page.keyboard.press("Enter")
+        await holds(page, "() => window.isUp && document.querySelector('textarea').value === 'And this'")
+        await chips.filter(has_text="later.txt").wait_for()
+        await page.locator(".queued").wait_for(state="detached")
 
         session.end()
         await page.locator(".turnend").wait_for()

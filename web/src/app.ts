@@ -3,6 +3,7 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { ReadonlySignal, Signal } from "@preact/signals";
 import type { Answered, Attached, Host, Line, Outcome, Question, QuestionEnd, Row, Thread } from "./model";
+import type { Callable } from "./wire/rpc";
 
 export interface NewSession {
   agent: string;
@@ -113,7 +114,7 @@ export interface App {
   deviceCode(rights: string[]): Promise<{ code: string; seconds: number }>;
   removeDevice(id: string): Promise<void>;
   /** A method of the host that has no function here yet. */
-  call<T>(method: string, params: unknown): Promise<T>;
+  call<T>(method: Callable, params: unknown): Promise<T>;
 }
 
 export const AppContext = createContext<App | null>(null);

@@ -1,5 +1,7 @@
 /** What the parts of the page share: the shapes of sessions, questions and threads. No code, no DOM. */
 import type { ReadonlySignal } from "@preact/signals";
+import type { Reaches } from "./state/settings";
+import type { HostMethod } from "./wire/types";
 
 // From the host (WIRE.md): see docs/host.md for each member.
 
@@ -270,6 +272,8 @@ export interface Thread {
   plan: ReadonlySignal<readonly PlanEntry[]>;
   modes: ReadonlySignal<{ current: string; modes: { id: string; name: string; description?: string }[] } | null>;
   options: ReadonlySignal<readonly Option[]>;
+  /** How far modes and values of options reach, as the host says. */
+  reaches: ReadonlySignal<Reaches>;
   commands: ReadonlySignal<readonly Command[]>;
   usage: ReadonlySignal<{ used?: number; size?: number; cost?: { amount: number; currency: string } } | null>;
   title: ReadonlySignal<string | null>;
@@ -324,6 +328,6 @@ export interface Host {
   /** The version of the page that it serves now. */
   page: string | null;
   rights: readonly string[];
-  methods: readonly string[];
+  methods: readonly HostMethod[];
   folders: readonly string[];
 }

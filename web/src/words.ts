@@ -441,6 +441,7 @@ export const words = {
     off: "off",
     unasked: "The agent acts without asking in this mode.",
     unaskedSure: "The agent acts without asking in this mode. Press again to choose it.",
+    unknownSure: "It is not known what the agent does in this mode without asking. Press again to choose it.",
     context: (full: number) => `Context ${full} percent full`,
     cost: "Cost of the session",
     completions: "Completions",

@@ -123,6 +123,11 @@ class HostedSession:
         return self.prompts.is_busy or bool(self.questions)
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether it works, asks, has prompts that wait, or a client is on it."""
+        return self.is_busy or bool(self.attachments) or self.prompts.waiting_count > 0
+
+    @property
     def is_awaited(self) -> bool:
         """Whether a client has still to get updates, or the report of its turn; not one that is too slow."""
         is_recent = monotonic() - self.last_used < _AWAITED_SECONDS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from dragoman.policy.modes import MODES, WIDEST_MODE
 from dragoman.process.own_program import own_words
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dragoman.registry.facts import AgentFacts
 
 ModeReach: TypeAlias = Literal["limited", "unlimited", "unknown"]
+HARMLESS: Final = frozenset(("model", "model_config", "thought_level", "thinking"))
+"""Categories of options that permit nothing: what a model is, and how much it thinks. Agents name these."""
 
 # The built-in agent, also with its scripted model.
 _OWN_NAMES: Final = frozenset(("dragoman", "scripted"))
@@ -81,6 +83,58 @@ def permits_all(agent: str, option: str, value: str | bool, words: str = "") -> 
     if option in asking:
         return asking[option] != value
     return value is not False and _UNLIMITED_WORDS.search(words) is not None
+
+
+def reaches_in(agent: str, modes: object, options: object) -> dict[str, dict[str, ModeReach]]:
+    """Return how far the modes of a session reach, and the values of its options that let the agent act without asking.
+
+    Args:
+        agent: as for `reach_of`.
+        modes: the `modes` of a session, as they are on the wire.
+        options: its `configOptions`.
+
+    Returns: by the id of an option the reach of its values, `true` and `false` for a switch; of modes by an empty id.
+    """
+    found: dict[str, dict[str, ModeReach]] = {}
+    offered = modes.get("availableModes") if isinstance(modes, dict) else None
+    for mode in _objects(offered):
+        found.setdefault("", {})[_text(mode, "id")] = reach_of(agent, *_words_of(mode, "id"))
+    for option in _objects(options):
+        id, category = _text(option, "id"), option.get("category")
+        if option.get("type") == "boolean":
+            words_on = f"{id} {_text(option, 'name')}"
+            for is_on in (True, False) if category not in HARMLESS else ():
+                if permits_all(agent, id, is_on, words_on):
+                    found.setdefault(id, {})["true" if is_on else "false"] = "unlimited"
+            continue
+        for value in _values(option):
+            words = _words_of(value, "value")
+            if category == "mode":
+                found.setdefault(id, {})[words[0]] = reach_of(agent, *words)
+            elif category not in HARMLESS and permits_all(agent, id, words[0], " ".join(words)):
+                found.setdefault(id, {})[words[0]] = "unlimited"
+    return found
+
+
+def _values(option: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the values of an option, those of its groups too."""
+    values: list[dict[str, Any]] = []
+    for value in _objects(option.get("options")):
+        values += _objects(value["options"]) if isinstance(value.get("options"), list) else [value]
+    return values
+
+
+def _objects(found: object) -> list[dict[str, Any]]:
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
+def _words_of(members: dict[str, Any], id: str) -> tuple[str, str, str]:
+    return _text(members, id), _text(members, "name"), _text(members, "description")
+
+
+def _text(members: dict[str, Any], name: str) -> str:
+    found = members.get(name)
+    return found if isinstance(found, str) else ""
 
 
 def _facts(agent: str, command: tuple[str, ...] = ()) -> AgentFacts | None:

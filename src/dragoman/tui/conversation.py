@@ -108,6 +108,8 @@ class HostedConversation:
         """When something last came from the agent, by `clock`."""
         self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
         """Called with each new session and the name of its agent, before its first prompt."""
+        self.list_changed: Callable[[dict[str, Any]], object] = lambda params: None
+        """Called with what the host reports of its list of sessions, if that is watched over this connection."""
 
     # Reading
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.registry.mode_reach import permits_all, reach_of
+from dragoman.registry.mode_reach import HARMLESS, permits_all, reach_of
 from dragoman.text.visible import label
 from dragoman.tui.option_values import known_options, modes_of, values_of
 from dragoman.tui.values import short_agent
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
     from dragoman.tui.option_values import OptionValue
 
 UNASKED: Final = "acts without asking"
-# What a model is and how much it thinks permits nothing. Agents name these categories in the recordings.
-_HARMLESS: Final = frozenset(("model", "model_config", "thought_level", "thinking"))
 
 
 def is_remembered(chosen: OptionValue) -> bool:
     """Whether new sessions may begin with a value: only if it is known that it permits nothing."""
-    return chosen.category in _HARMLESS
+    return chosen.category in HARMLESS
 
 
 def unasked_words(state: SessionState, agent: str) -> str:

@@ -36,6 +36,31 @@ async def test_a_user_has_so_many_sessions(tmp_path: Path) -> None:
         assert error["data"] == {"reason": "limit", "limit": "sessions", "value": 2, "used": 2}
 
 
+async def test_at_the_limit_archived_and_then_the_oldest_idle_sessions_go_first(tmp_path: Path) -> None:
+    settings = HostSettings(sessions_per_principal=3)
+    async with served(Steps(), tmp_path, settings=settings) as host, client(host, host.secret) as line:
+        first, second, third = [await line.open(str(tmp_path)) for _ in range(3)]
+        for session in (first, second):
+            await line.result("_dragoman/detach", sessionId=session)
+        archived = host.host.live(second)
+        assert archived is not None
+        archived.facts["archivedAt"] = 1
+        archived.describe()
+        await archived.settle()
+        for gone in (second, first):
+            kept = await line.open(str(tmp_path))
+            rows = (await line.result("session/list"))["sessions"]
+            assert gone not in {row["sessionId"] for row in rows}
+            assert len(rows) == 3
+        error = await line.error("session/new", cwd=str(tmp_path), mcpServers=[])  # each has a client now
+        assert error["data"]["reason"] == "limit"
+        for _ in range(5):  # as many as a user likes, one after the other
+            await line.result("_dragoman/detach", sessionId=kept)
+            kept = await line.open(str(tmp_path))
+        rows = (await line.result("session/list"))["sessions"]
+        assert {third, kept} <= {row["sessionId"] for row in rows}
+
+
 @pytest.mark.parametrize(
     ("limits", "calls"),
     [

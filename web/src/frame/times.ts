@@ -27,8 +27,10 @@ export function clock(at: number): string {
   return isToday ? hours : `${time.toLocaleDateString()} ${hours}`;
 }
 
-/** Returns an amount of money, such as `$0.31`. */
+/** Returns an amount of money, such as `$0.31`. What an agent says may be any number, and any text for a currency. */
 export function money(cost: { amount: number; currency: string }): string {
-  const amount = cost.amount > 0 && cost.amount < 0.01 ? "<0.01" : cost.amount.toFixed(2);
-  return cost.currency === "USD" || cost.currency === "" ? `$${amount}` : `${amount} ${cost.currency}`;
+  const { amount } = cost;
+  const shown = amount > 0 && amount < 0.01 ? "<0.01" : Math.abs(amount) < 1e6 ? amount.toFixed(2) : amount.toExponential(1);
+  const currency = cost.currency.replace(/[^\p{L}\p{Sc}]/gu, "").slice(0, 4);
+  return currency === "USD" || currency === "" ? `$${shown}` : `${shown} ${currency}`;
 }

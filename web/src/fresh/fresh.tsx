@@ -116,7 +116,7 @@ export function Fresh() {
       </div>
       {worktree !== null && <label class="formfield"><span class="label">{words.fresh.worktreeName}</span><input class="input" dir="auto" value={worktree} placeholder={nameFrom(draft.value)} onInput={(event) => setWorktree(event.currentTarget.value)} /><span class="xs faint">{words.fresh.worktreeMore}</span></label>}
       {agents !== null && (agents.length === 0 ? <p class="s soft">{words.fresh.noAgents}</p> : <Agents agents={agents} chosen={agent} host={host?.name ?? words.fresh.host} onChoose={setAgent} />)}
-      {needsLogin !== undefined && <p><button type="button" class="btn" onClick={() => setLoggingIn(needsLogin)}>{words.login.offer(needsLogin.name)}</button></p>}
+      {needsLogin !== undefined && <p class="offered"><button type="button" class="btn" onClick={() => setLoggingIn(needsLogin)}>{words.login.offer(needsLogin.name)}</button></p>}
       {current !== null ? <Options thread={current} /> : <p class="xs faint"><button type="button" class="btn" disabled={!canStart} onClick={() => void offer()}>{words.fresh.modelMode}</button> {words.fresh.modelModeMore(agent || words.fresh.agent)}</p>}
       <h3 class="label">{words.fresh.before}</h3>
       <ul class="prose s">{words.fresh.facts(host?.name ?? words.fresh.host).map((fact) => <li key={fact}>{fact}</li>)}</ul>

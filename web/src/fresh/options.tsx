@@ -2,16 +2,16 @@
 import { useApp } from "../app";
 import { toastFailure } from "../frame/toasts";
 import type { Thread } from "../model";
+import { reachOf } from "../state/settings";
 import { words } from "../words";
-
-const ASKS_NOTHING = /bypass|yolo|full.?access|never.?ask|auto.?approve|dont.?ask/i;
 
 export function Options({ thread }: { thread: Thread }) {
   const app = useApp();
   const modes = thread.modes.value;
   const options = thread.options.value.filter((option) => !(modes !== null && option.category === "mode"));
   const mode = modes?.modes.find((found) => found.id === modes.current);
-  const isSilent = mode !== undefined && ASKS_NOTHING.test(`${mode.id} ${mode.name}`);
+  const isUnlimited = (option: string, value: string): boolean => reachOf(thread.reaches.value, option, value) === "unlimited";
+  const isSilent = mode !== undefined && isUnlimited("", mode.id);
   return (
     <div class="options">
       {modes !== null && (
@@ -29,9 +29,10 @@ export function Options({ thread }: { thread: Thread }) {
           ) : (
             <>
               <span class="label" dir="auto">{option.name}</span>
-              <select class="input" value={String(option.value)} onChange={(event) => void app.setOption(thread.sessionId, option.id, event.currentTarget.value).catch(toastFailure)}>
+              <select class={`input${isUnlimited(option.id, String(option.value)) ? " is-need" : ""}`} value={String(option.value)} onChange={(event) => void app.setOption(thread.sessionId, option.id, event.currentTarget.value).catch(toastFailure)}>
                 {option.choices.map((choice) => <option key={choice.value} value={choice.value}>{choice.name}</option>)}
               </select>
+              {isUnlimited(option.id, String(option.value)) && <span class="xs is-need">{words.fresh.asksNothing}</span>}
             </>
           )}
         </label>

@@ -42,21 +42,19 @@ export function Box({ row }: { row: Row | undefined }) {
     });
     field.current?.focus();
   };
+  const giveBack = (whole: string): void => {
+    draft.value = [whole, draft.peek()].filter(Boolean).join("\n\n");
+  };
   const takeBack = (): boolean => {
     const unsent = thread.unsent.peek().at(-1);
     if (unsent !== undefined) {
-      // One that is on its way cannot be had back yet; one that is kept here can.
-      if (unsent.state !== "sending") {
-        app.takeBack(sessionId, unsent.promptId).then((whole) => (draft.value = whole), toastFailure);
-      }
+      app.takeBack(sessionId, unsent.promptId).then(giveBack, toastFailure);
       return true;
     }
     const own = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
     const last = own.at(-1);
     if (last !== undefined) {
-      app.takeBack(sessionId, last.promptId).then((whole) => {
-        draft.value = [whole, draft.peek()].filter(Boolean).join("\n\n");
-      }, toastFailure);
+      app.takeBack(sessionId, last.promptId).then(giveBack, toastFailure);
       return true;
     }
     const sent = thread.items.peek().findLast((live) => live.item.kind === "message" && live.item.role === "user");
@@ -66,7 +64,8 @@ export function Box({ row }: { row: Row | undefined }) {
   };
   // A prompt that waits must not run because another one was stopped: it goes back into the input first.
   const stop = async (): Promise<void> => {
-    const own = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
+    const waiting = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
+    const own = [...waiting, ...thread.unsent.peek().filter((prompt) => prompt.state === "sending")];
     const texts: string[] = [];
     for (const prompt of own) {
       await app.takeBack(sessionId, prompt.promptId).then((whole) => texts.push(whole), () => undefined);

@@ -31,7 +31,8 @@ export function commandsFor(commands: readonly Command[], query: string): Offer[
   const wanted = query.toLowerCase();
   const rank = (command: Command): number => (command.name.toLowerCase().startsWith(wanted) ? 0 : command.name.toLowerCase().includes(wanted) ? 1 : 2);
   return commands
-    .filter((command) => rank(command) < 2)
+    // One without a name cannot be called; the host passes on what the agent wrote.
+    .filter((command) => command.name !== "" && rank(command) < 2)
     .sort((one, other) => rank(one) - rank(other))
     .slice(0, 50)
     .map((command) => ({ text: `/${command.name} `, name: `/${command.name}`, description: command.description || command.hint || "" }));

@@ -9,8 +9,10 @@ export interface Choice {
   description?: string | undefined;
   group?: string | undefined;
   isCurrent?: boolean;
-  /** Amber: the agent acts without asking. The sentence is shown, and a second press is needed. */
+  /** The sentence is shown, and a second press is needed. */
   warning?: string | undefined;
+  /** The agent acts without asking. */
+  isAmber?: boolean | undefined;
 }
 
 interface Props {
@@ -84,7 +86,7 @@ export function Menu({ label, text, icon, look, side = "above", isAmber = false,
                 {isNew && <p class="menugroup xs faint" role="presentation"><Plain text={choice.group ?? ""} /></p>}
                 <button
                   type="button"
-                  class={`item${choice.warning === undefined ? "" : " amber"}`}
+                  class={`item${choice.isAmber === true ? " amber" : ""}`}
                   tabIndex={-1}
                   role={isRadio ? "menuitemradio" : "menuitem"}
                   {...(isRadio ? { "aria-checked": choice.isCurrent === true } : {})}

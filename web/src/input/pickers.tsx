@@ -4,9 +4,10 @@ import { useApp } from "../app";
 import { toastFailure } from "../frame/toasts";
 import { isPhone } from "../frame/width";
 import type { Option, Thread } from "../model";
+import { Plain } from "../render/Plain";
+import { reachOf, type Reach } from "../state/settings";
 import { words } from "../words";
 import { Menu } from "./menu";
-import { asksNothing } from "./reach";
 
 export function Pickers({ thread }: { thread: Thread }) {
   const modes = thread.modes.value;
@@ -37,21 +38,21 @@ function ModePicker({ thread }: { thread: Thread }) {
   const modes = thread.modes.value;
   if (modes === null) return null;
   const current = modes.modes.find((mode) => mode.id === modes.current);
-  const warns = (mode: { id: string; name: string; description?: string } | undefined): boolean => mode !== undefined && asksNothing(mode.id, mode.name, mode.description);
+  const reach = (id: string): Reach => reachOf(thread.reaches.value, "", id);
   return (
     <Menu
       label={words.input.mode}
       text={current?.name ?? modes.current}
       look="pick"
       side={side()}
-      isAmber={warns(current)}
+      isAmber={reach(modes.current) === "unlimited"}
       isBusy={isBusy}
       choices={modes.modes.map((mode) => ({
         id: mode.id,
         name: mode.name,
         description: mode.description,
         isCurrent: mode.id === modes.current,
-        warning: warns(mode) ? (mode.id === modes.current ? words.input.unasked : words.input.unaskedSure) : undefined,
+        ...warning(reach(mode.id), mode.id === modes.current),
       }))}
       onChoose={(id) => run(() => app.setMode(thread.sessionId, id))}
     />
@@ -64,14 +65,15 @@ function Select({ thread, option }: { thread: Thread; option: Option }) {
   if (option.choices.length < 2) return null;
   const isMode = option.category === "mode";
   const current = option.choices.find((choice) => choice.value === option.value);
-  const warns = (choice: Option["choices"][number] | undefined): boolean => isMode && choice !== undefined && asksNothing(choice.value, choice.name, choice.description);
+  // Of an option that is not a mode the host names only what permits everything.
+  const reach = (value: string): Reach => (isMode || thread.reaches.value[option.id]?.[value] !== undefined ? reachOf(thread.reaches.value, option.id, value) : "limited");
   return (
     <Menu
       label={option.name}
       text={current?.name ?? String(option.value)}
       look="pick"
       side={side()}
-      isAmber={warns(current)}
+      isAmber={reach(String(option.value)) === "unlimited"}
       isBusy={isBusy}
       choices={option.choices.map((choice) => ({
         id: choice.value,
@@ -79,7 +81,7 @@ function Select({ thread, option }: { thread: Thread; option: Option }) {
         description: choice.description,
         group: choice.group,
         isCurrent: choice.value === option.value,
-        warning: warns(choice) ? (choice.value === option.value ? words.input.unasked : words.input.unaskedSure) : undefined,
+        ...warning(reach(choice.value), choice.value === option.value),
       }))}
       onChoose={(value) => run(() => app.setOption(thread.sessionId, option.id, value))}
     />
@@ -90,22 +92,28 @@ function Switch({ thread, option }: { thread: Thread; option: Option }) {
   const app = useApp();
   const [isBusy, run] = useBusy();
   const isOn = option.value === true;
-  const isAmber = isOn && asksNothing(option.id, option.name, option.description);
+  const isAmber = reachOf(thread.reaches.value, option.id, String(isOn)) === "unlimited";
   return (
-    <button type="button" class={`pick${isAmber ? " amber" : ""}`} role="switch" aria-checked={isOn} aria-busy={isBusy} title={option.description} onClick={() => run(() => app.setOption(thread.sessionId, option.id, !isOn))}>
-      {option.name}: {isOn ? words.input.on : words.input.off}
+    <button type="button" class={`pick switch${isAmber ? " amber" : ""}`} role="switch" aria-checked={isOn} aria-busy={isBusy} title={option.description} onClick={() => run(() => app.setOption(thread.sessionId, option.id, !isOn))}>
+      <span class="cut"><Plain text={option.name} /></span>: {isOn ? words.input.on : words.input.off}
     </button>
   );
 }
 
-/** Return the mode behind the current one that asks, or null. */
+/** What a choice says before it is chosen: of an agent that acts without asking in it, and of one that may. */
+function warning(reach: Reach, isCurrent: boolean): { warning?: string; isAmber?: boolean } {
+  if (reach === "unlimited") return { warning: isCurrent ? words.input.unasked : words.input.unaskedSure, isAmber: true };
+  return reach === "unknown" && !isCurrent ? { warning: words.input.unknownSure } : {};
+}
+
+/** Return the mode behind the current one that is known to ask, or null. */
 export function nextMode(thread: Thread): (() => [kind: "mode" | "option", id: string, value: string]) | null {
   const option = thread.options.peek().find((found) => found.category === "mode" && found.kind === "select");
   const modes = thread.modes.peek();
-  const all = option !== undefined ? option.choices.map((choice) => ({ id: choice.value, name: choice.name, description: choice.description })) : (modes?.modes ?? []);
+  const all = option !== undefined ? option.choices.map((choice) => ({ id: choice.value })) : (modes?.modes ?? []);
   const current = option !== undefined ? option.value : modes?.current;
   const at = all.findIndex((mode) => mode.id === current);
-  const next = [...all.slice(at + 1), ...all.slice(0, Math.max(0, at))].find((mode) => !asksNothing(mode.id, mode.name, mode.description));
+  const next = [...all.slice(at + 1), ...all.slice(0, Math.max(0, at))].find((mode) => reachOf(thread.reaches.peek(), option?.id ?? "", mode.id) === "limited");
   if (next === undefined || next.id === current) return null;
   return () => (option !== undefined ? ["option", option.id, next.id] : ["mode", "", next.id]);
 }

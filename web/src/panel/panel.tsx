@@ -11,6 +11,7 @@ import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { PlanList } from "../thread/plan";
 import { spell, useSeconds } from "../thread/spans";
+import type { HostMethod } from "../wire/types";
 import { words } from "../words";
 
 export function Panel({ row }: { row: Row | undefined }) {
@@ -90,7 +91,7 @@ function Changes({ row }: { row: Row | undefined }) {
   );
 }
 
-async function lastTurn(sessionId: string, call: (method: string, params: unknown) => Promise<unknown>): Promise<ChangedFile[]> {
+async function lastTurn(sessionId: string, call: (method: HostMethod, params: unknown) => Promise<unknown>): Promise<ChangedFile[]> {
   const known = (await call("_dragoman/changes", { sessionId })) as { turns?: { turn: number; files: number; isRewound?: boolean }[] };
   const last = known.turns?.findLast((turn) => turn.files > 0 && turn.isRewound !== true);
   if (last === undefined) return [];

@@ -9,7 +9,7 @@ import type { SessionUpdate } from "../wire/types";
 import { Outputs } from "./outputs";
 import { append } from "./parts";
 import { readQuota } from "./quota";
-import { list, number, object, present, text, type Json } from "./read";
+import { list, number, object, own, present, text, type Json } from "./read";
 import { Settings } from "./settings";
 import { change, complete, isFinished, isRunning, newCall, show, type Call } from "./tools";
 
@@ -86,9 +86,10 @@ export class SessionFold {
     return this.#running !== null;
   }
 
-  /** Takes the modes and options of an answer that opened the session. */
+  /** Takes the modes and options of an answer that opened the session, or changed one of them. */
   open(answer: unknown): void {
     const found = object(answer);
+    this.settings.setReach(own(found)["reach"]);
     if (found["modes"]) this.settings.setModes(found["modes"]);
     if (Array.isArray(found["configOptions"])) this.settings.setOptions(found["configOptions"]);
   }
@@ -392,7 +393,10 @@ export class SessionFold {
       this.#plans.set(id, item);
       this.#add(item);
     }
+    // All of it is new: a text that takes the place of a file leaves nothing of that.
     item.entries = plan["type"] === "items" ? entriesOf(plan["entries"]) : [];
+    delete item.text;
+    delete item.uri;
     if (plan["type"] === "markdown") item.text = text(plan["content"]) ?? "";
     if (plan["type"] === "file") item.uri = text(plan["uri"]) ?? "";
     this.changed.add(item);

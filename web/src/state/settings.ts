@@ -7,11 +7,28 @@ export interface Modes {
   modes: { id: string; name: string; description?: string }[];
 }
 
+export type Reach = "limited" | "unlimited" | "unknown";
+/** By the id of an option, and its value; modes by an empty id. */
+export type Reaches = Readonly<Record<string, Readonly<Record<string, Reach>>>>;
+
+/** How far a mode or a value reaches. Of one that the host has not judged it is not known. */
+export function reachOf(reaches: Reaches, option: string, value: string): Reach {
+  return reaches[option]?.[value] ?? "unknown";
+}
+
 export class Settings {
+  reach: Reaches = {};
   mode: string | null = null;
   modes: Modes | null = null;
   options: Option[] = [];
   commands: Command[] = [];
+
+  /** Takes what the host says of modes and values; what it said before of others stays. */
+  setReach(value: unknown): void {
+    const found: Record<string, Record<string, Reach>> = { ...this.reach };
+    for (const [option, values] of Object.entries(object(value))) found[option] = { ...found[option], ...(object(values) as Record<string, Reach>) };
+    this.reach = found;
+  }
 
   setModes(value: unknown): void {
     const found = object(value);

@@ -7,6 +7,7 @@ import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
 import { LineClosed, RpcError, type Callable, type Rpc } from "../wire/rpc";
+import type { HostMethod } from "../wire/types";
 import { words } from "../words";
 import { Asked, type Reply } from "./asked";
 import { Attachments } from "./attachments";
@@ -54,7 +55,7 @@ class Store implements App {
   readonly #client = newId();
   #half: string | null = null;
   #rpc: Rpc | null = null;
-  #methods: readonly string[] = [];
+  #methods: readonly HostMethod[] = [];
 
   constructor() {
     this.#outbox = new Outbox(this.#kept, (sessionId, promptId, answer) => {
@@ -193,7 +194,7 @@ class Store implements App {
     const own = object(object(object(answer["agentCapabilities"])["_meta"])["dragoman"]);
     const more = object(object(answer["_meta"])["dragoman"]);
     const facts = { ...own, ...more };
-    this.#methods = list(facts["methods"]).map(String);
+    this.#methods = list(facts["methods"]).map(String) as HostMethod[];
     this.host.value = {
       user: text(facts["user"]) ?? "",
       device: text(facts["device"]) ?? null,
@@ -216,7 +217,6 @@ class Store implements App {
   #onNotification(method: string, params: Json): void {
     if (method === "_dragoman/sessions/changed") {
       this.#rows.onChanged(params);
-      this.#noteWaiting(list(params["changed"]));
       return;
     }
     if (method === "$/cancel_request") {
@@ -268,12 +268,9 @@ class Store implements App {
     this.ends.value = new Map([...[...this.ends.value].slice(-MOST_ENDS), [questionId, end]]);
   }
 
-  /** Prompts that wait at the host are no longer unsent. */
-  #noteWaiting(rows: unknown[]): void {
-    for (const row of rows) {
-      const own = object(object(object(row)["_meta"])["dragoman"]);
-      for (const waiting of list(own["waiting"])) this.#outbox.accepted(text(object(waiting)["promptId"]) ?? "");
-    }
+  /** Prompts that wait at the host are no longer unsent; when their row is drawn, so that they are always in one place. */
+  #noteWaiting(rows: readonly Row[]): void {
+    for (const row of rows) for (const waiting of row.own.waiting ?? []) this.#outbox.accepted(waiting.promptId);
   }
 
   #paint(): void {
@@ -285,7 +282,7 @@ class Store implements App {
     }
     batch(() => {
       this.hiddenCount.value = null;
-      this.#rows.paint();
+      if (this.#rows.paint()) this.#noteWaiting(this.#rows.all.value);
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -369,8 +366,8 @@ class Store implements App {
     });
   }
 
-  call<T>(method: string, params: unknown): Promise<T> {
-    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method as Callable, params);
+  call<T>(method: Callable, params: unknown): Promise<T> {
+    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method, params);
   }
 
   // The list
@@ -524,9 +521,17 @@ class Store implements App {
   }
 
   async takeBack(sessionId: string, promptId: string): Promise<string> {
-    const whole = this.#outbox.get(promptId)?.text ?? this.sentText(promptId) ?? "";
-    if (this.#outbox.get(promptId) === undefined) await this.removeWaiting(sessionId, promptId);
-    else this.#outbox.remove(promptId);
+    const unsent = this.#outbox.get(promptId);
+    const whole = unsent?.text ?? this.sentText(promptId) ?? "";
+    this.#outbox.remove(promptId);
+    if (unsent === undefined) await this.removeWaiting(sessionId, promptId);
+    else if (unsent.state === "sending") {
+      // It is on its way, and the host reads in order. Where the line is cut it is not known who has it: it stays here.
+      await this.removeWaiting(sessionId, promptId).catch((error: unknown) => {
+        if (error instanceof LineClosed) this.#outbox.restore(unsent);
+        throw error;
+      });
+    }
     this.#attachments.putBack(sessionId, this.#outbox.attached(promptId));
     return whole;
   }
@@ -539,7 +544,7 @@ class Store implements App {
   async setOption(sessionId: string, configId: string, value: string | boolean): Promise<void> {
     const type = typeof value === "boolean" ? { type: "boolean" } : {};
     const answer = object(await this.call("session/set_config_option", { sessionId, configId, value, ...type }));
-    this.#threads.get(sessionId)?.setOptions(answer["configOptions"]);
+    this.#threads.get(sessionId)?.setOptions(answer);
   }
 
   async setTitle(sessionId: string, title: string): Promise<void> {

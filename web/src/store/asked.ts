@@ -7,6 +7,7 @@
 import type { Answered, Outcome, Question, Row } from "../model";
 import { number, object, own, present, text, type Json } from "../state/read";
 import { RpcError, type Rpc } from "../wire/rpc";
+import type { HostMethod } from "../wire/types";
 import { readQuestion } from "./rows";
 
 const ANSWER = "_dragoman/answer";
@@ -75,7 +76,7 @@ export class Asked {
     return [...found.values()].sort((one, other) => one.askedAt - other.askedAt);
   }
 
-  async answer(rpc: Rpc, methods: readonly string[], question: Question, reply: Reply): Promise<Answered> {
+  async answer(rpc: Rpc, methods: readonly HostMethod[], question: Question, reply: Reply): Promise<Answered> {
     const { questionId, sessionId, digest } = question;
     const request = this.#requests.get(questionId);
     const body = "outcome" in reply ? { outcome: reply } : reply;

@@ -118,6 +118,14 @@ export class Outbox {
     void this.#kept.remove(`unsent:${promptId}`);
   }
 
+  /** Keeps a prompt again that was to be taken back. */
+  restore(prompt: KeptPrompt): void {
+    const kept: KeptPrompt = { ...prompt, state: "kept" };
+    this.#prompts.set(prompt.promptId, kept);
+    this.#show(prompt.sessionId);
+    void this.#kept.set(`unsent:${prompt.promptId}`, kept);
+  }
+
   clear(): void {
     const sessions = new Set([...this.#prompts.values()].map((prompt) => prompt.sessionId));
     this.#prompts.clear();

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { Question, Row, RowFacts } from "../model";
 import { list, number, object, present, text, type Json } from "../state/read";
 import type { Rpc } from "../wire/rpc";
+import type { HostMethod } from "../wire/types";
 
 const WATCH = "_dragoman/sessions/watch";
 // Archived sessions too: they can be opened by a link, and brought back; the screens leave them out of their lists.
@@ -36,7 +37,7 @@ export class Rows {
    * Asks for the list on a new line: what changed since the last one, or all of it. A host that does not keep the list
    * current is asked once.
    */
-  async begin(rpc: Rpc, methods: readonly string[]): Promise<void> {
+  async begin(rpc: Rpc, methods: readonly HostMethod[]): Promise<void> {
     this.#isWatched = methods.includes(WATCH);
     const after = this.#isWatched && this.#revision !== undefined ? { after: this.#revision } : {};
     await rpc.request(this.#isWatched ? WATCH : "session/list", { ...ALL, ...after }, (answer) => {
@@ -89,12 +90,14 @@ export class Rows {
     this.#isMoved = true;
   }
 
-  paint(): void {
-    if (!this.#isMoved) return;
+  /** Draws the list; gives whether it is another one. */
+  paint(): boolean {
+    if (!this.#isMoved) return false;
     this.#isMoved = false;
     this.all.value = [...this.#byId.values()].sort(newestFirst);
     this.hasMore.value = this.#next !== undefined;
     this.hasCome.value = true;
+    return true;
   }
 
   clear(): void {

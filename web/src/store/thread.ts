@@ -3,7 +3,7 @@ import { batch, computed, signal, type ReadonlySignal, type Signal } from "@prea
 import type { Command, Item, LiveItem, MessageItem, Option, Output, PlanEntry, Question, Quota, Row, Thread, Unsent, WaitingPrompt } from "../model";
 import { readEnd, SessionFold, type Usage } from "../state/fold";
 import { list, number, object, own, text, type Json } from "../state/read";
-import type { Modes } from "../state/settings";
+import type { Modes, Reaches } from "../state/settings";
 import { RpcError, type Rpc } from "../wire/rpc";
 
 const TAIL = 400;
@@ -38,6 +38,7 @@ export class ThreadStore implements Thread {
   readonly plan = signal<readonly PlanEntry[]>([]);
   readonly modes = signal<Modes | null>(null);
   readonly options = signal<readonly Option[]>([]);
+  readonly reaches = signal<Reaches>({});
   readonly commands = signal<readonly Command[]>([]);
   readonly usage = signal<Usage | null>(null);
   readonly quota = signal<Quota | null>(null);
@@ -337,8 +338,8 @@ export class ThreadStore implements Thread {
     if (this.#isAttached && this.#loading === null && seq > this.#fold.cursor) this.#fold.cursor = seq;
   }
 
-  setOptions(value: unknown): void {
-    this.#fold.settings.setOptions(value);
+  setOptions(answer: Json): void {
+    this.#fold.open(answer);
     this.paint();
   }
 
@@ -366,6 +367,7 @@ export class ThreadStore implements Thread {
       this.plan.value = fold.plan;
       this.modes.value = fold.settings.modes;
       this.options.value = fold.settings.options;
+      this.reaches.value = fold.settings.reach;
       this.commands.value = fold.settings.commands;
       this.usage.value = fold.usage;
       this.quota.value = fold.quota;

@@ -8,6 +8,7 @@ import { isPhone } from "../frame/width";
 import { Menu, type Choice } from "../input/menu";
 import type { Row } from "../model";
 import { copy } from "../render/copy";
+import type { HostMethod } from "../wire/types";
 import { words } from "../words";
 import { useTalk } from "./context";
 
@@ -16,7 +17,7 @@ export function MoreMenu({ row, onSearch }: { row: Row | undefined; onSearch: ()
   const { sessionId, thread, agent } = useTalk();
   const [isNaming, setNaming] = useState(false);
   const host = app.host.value;
-  const has = (method: string): boolean => host?.methods.includes(method) ?? false;
+  const has = (method: HostMethod): boolean => host?.methods.includes(method) ?? false;
   const canPrompt = host?.rights.includes("prompt") ?? false;
   const isArchived = row?.own.archivedAt != null;
   const choices: Choice[] = [{ id: "link", name: words.thread.copySession }];

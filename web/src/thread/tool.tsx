@@ -99,6 +99,9 @@ function Titled({ text }: { text: string }) {
   return <>{text.split(/(`[^`]+`)/).map((part, at) => (at % 2 === 1 ? <code><Plain text={part.slice(1, -1)} care="exact" /></code> : <Plain text={part} />))}</>;
 }
 
+/** Of the name of a signal, which an agent gives: there are none as long as this. */
+const LONGEST_SIGNAL = 12;
+
 function Facts({ item, diffs }: { item: ToolItem; diffs: DiffPart[] }) {
   const { thread } = useTalk();
   const running = isRunning(item);
@@ -106,7 +109,7 @@ function Facts({ item, diffs }: { item: ToolItem; diffs: DiffPart[] }) {
   const output = terminal?.kind === "terminal" ? thread.outputs(terminal.terminalId).value : undefined;
   const seconds = useSeconds(item.at, running);
   const took = running ? (seconds >= 2 ? seconds : undefined) : (item.seconds ?? (item.at !== undefined && item.endedAt !== undefined ? (item.endedAt - item.at) / 1_000 : undefined));
-  const code = output?.isOver ? (output.signal ? output.signal : output.exitCode != null ? words.thread.exit(output.exitCode) : "") : "";
+  const code = output?.isOver ? (output.signal ? output.signal.slice(0, LONGEST_SIGNAL) : output.exitCode != null ? words.thread.exit(output.exitCode) : "") : "";
   const time = took !== undefined && (running || item.toolKind === "execute" || took >= 2) && took >= 0.1 ? spell(running ? Math.floor(took) : took) : "";
   const shown = [code, time].filter(Boolean).join(" · ");
   return (

@@ -1,9 +1,9 @@
 /** JSON-RPC 2.0 over one line: requests with answers, notifications, and requests of the peer. */
 import { object, text, type Json } from "../state/read";
-import type { AgentMethod } from "./types";
+import type { AgentMethod, HostMethod } from "./types";
 
 /** What the page may call: methods of the protocol, and the host's own. */
-export type Callable = AgentMethod | `_dragoman/${string}`;
+export type Callable = AgentMethod | HostMethod;
 
 /** The host answered with an error. */
 export class RpcError extends Error {

@@ -1,4 +1,4 @@
-/** Written by tools/web_types.py from dragoman's schema: messages of the protocol and names of methods. Do not edit. */
+/** Written by tools/web_types.py: messages of the protocol, names of its methods and of the host's. Do not edit. */
 
 export interface AgentAuthCapabilities {
   status?: AuthStatusCapabilities | null;
@@ -765,3 +765,45 @@ export type ClientMethod =
   | "terminal/output"
   | "terminal/release"
   | "terminal/wait_for_exit";
+
+export type HostMethod =
+  | "_dragoman/agents"
+  | "_dragoman/answer"
+  | "_dragoman/changes"
+  | "_dragoman/changes/context"
+  | "_dragoman/changes/decide"
+  | "_dragoman/changes/files"
+  | "_dragoman/changes/reviewed"
+  | "_dragoman/detach"
+  | "_dragoman/devices"
+  | "_dragoman/devices/code"
+  | "_dragoman/devices/remove"
+  | "_dragoman/files"
+  | "_dragoman/folders"
+  | "_dragoman/history"
+  | "_dragoman/input"
+  | "_dragoman/ledger"
+  | "_dragoman/log_in"
+  | "_dragoman/login_methods"
+  | "_dragoman/presence"
+  | "_dragoman/push/key"
+  | "_dragoman/push/subscribe"
+  | "_dragoman/push/unsubscribe"
+  | "_dragoman/queue/edit"
+  | "_dragoman/queue/remove"
+  | "_dragoman/reorder"
+  | "_dragoman/report"
+  | "_dragoman/restart_agent"
+  | "_dragoman/rewind/apply"
+  | "_dragoman/rewind/plan"
+  | "_dragoman/search"
+  | "_dragoman/sessions/unwatch"
+  | "_dragoman/sessions/watch"
+  | "_dragoman/steer"
+  | "_dragoman/take"
+  | "_dragoman/traffic"
+  | "_dragoman/traffic/save"
+  | "_dragoman/turns"
+  | "_dragoman/worktrees"
+  | "_dragoman/worktrees/discard"
+  | "_dragoman/worktrees/merge";

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.masked_streams import mask_stored_keys
@@ -16,12 +18,27 @@ def run(call: CliCall) -> int:
     mask_stored_keys()
     if given.print_settings:
         return print_settings(given)
+    if given.action is not None:
+        return _log_in(given)
     if given.raw and (given.map or given.agent is not None):
         raise exits.CliError("--raw changes no message; leave out --map and --agent", hint=_SEE_HELP)
     if given.login:
         log_in_first(given)
     remote = read_remote(given)
     return run_relay(remote) if given.raw else run_bridge(remote, agent=given.agent, maps=given.map)
+
+
+def _log_in(given: Any) -> int:
+    """Log in to an agent of this machine: an editor does so with its launch command and words of the host behind it."""
+    from dragoman.cli import table
+    from dragoman.cli.command import parse
+
+    if not given.url.startswith("unix:"):
+        raise exits.CliError("the agent is on another machine", hint="there: dragoman login -a AGENT")
+    if given.agent is None:
+        raise exits.CliError("login needs the agent", hint="name it with -a AGENT")
+    login = table.load("login")
+    return login.run(parse("login", login, ["-a", given.agent]))
 
 
 COMMAND = CliCommand(
@@ -32,7 +49,15 @@ COMMAND = CliCommand(
         "repeated, a prompt is never run twice, and a dialog that is open stays open. Other remote agents are\n"
         "connected too; what runs there ends with the line. See docs/remote.md."
     ),
-    arguments=(Argument("url", "wss://HOST/acp, https://HOST/acp, ws:// and http:// on this machine, or unix:PATH"),),
+    arguments=(
+        Argument("url", "wss://HOST/acp, https://HOST/acp, ws:// and http:// on this machine, or unix:PATH"),
+        Argument(
+            "action",
+            "log in to --agent in this terminal; editors add it, for hosts on this machine",
+            choices=("login",),
+            is_optional=True,
+        ),
+    ),
     options=(
         CliOption("--agent", "the agent of the host that new sessions use", value="AGENT", short="-a"),
         CliOption("--token-env", "the variable that holds the token (default: DRAGOMAN_TOKEN)", value="NAME"),

@@ -145,6 +145,11 @@ COMMAND = CliCommand(
             suggest=session_ids,
             is_everyday=True,
         ),
+        CliOption(
+            "--keep",
+            "with --url: keep the session at the host, to continue it later; without it, one that succeeded is deleted "
+            "unless the output names it (json, events) or it is an earlier one",
+        ),
         CliOption("--no-ledger", "do not write this session into the ledger (dragoman sessions)"),
         CliOption("--timeout", "cancel the run after this time", value="SECONDS", is_everyday=True),
         CliOption(

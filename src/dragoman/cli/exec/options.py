@@ -52,6 +52,8 @@ class Options(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """The session to continue, as the user names it; `last` is the newest of this agent in this folder."""
     resume_flag: str = "--resume"
+    keeps_session: bool = False
+    """`--keep`: a session at a host stays there after the run."""
     no_ledger: bool = False
     timeout_seconds: float | None = None
     retries: int = 0
@@ -138,6 +140,7 @@ def read_options(call: CliCall) -> Options:
         mcp_file=given.mcp_config,
         resume=_resume(given.resume, is_last=getattr(given, "continue")),
         resume_flag="--continue" if getattr(given, "continue") else "--resume",
+        keeps_session=given.keep,
         no_ledger=given.no_ledger,
         timeout_seconds=_seconds(given.timeout),
         retries=_retries(given.retries),

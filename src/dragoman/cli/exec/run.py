@@ -149,6 +149,12 @@ class Run:
                     from dragoman.cli.exec.hold import wait_for_stdin
 
                     await wait_for_stdin()
+                is_elsewhere = "connect" in request.entry.command  # a cheap look; the rest is for those few runs
+                is_done = self._result is not None and self._result.exit_code == 0
+                if is_elsewhere and is_done and not options.keeps_session:
+                    from dragoman.cli.exec.setup import delete_at_host
+
+                    await delete_at_host(run, request, self._view)
         finally:
             await run.close()
             self._view.agent_log(b"", is_end=True)

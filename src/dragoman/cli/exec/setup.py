@@ -116,3 +116,21 @@ async def make_opening(agent: RemoteAgent, request: RunRequest) -> SessionOpenin
         meta=meta,
         enters_asking_mode=options.chooses_no_mode and not request.allows_all,
     )
+
+
+async def delete_at_host(run: GuardedRun, request: RunRequest, view: ExecView) -> None:
+    """Delete the session that a run has opened at a host, where nothing else would ever use it.
+
+    One that the output names, or that was there before, is kept.
+    """
+    from dragoman.errors import DragomanError
+    from dragoman.registry.elsewhere import host_of
+
+    options = request.options
+    if options.resume is not None or options.form != "text" or not host_of(request.entry.command):
+        return
+    if run.can("sessionCapabilities.delete"):
+        try:
+            await run.agent.delete_session(run.session.id)
+        except DragomanError as error:  # another client uses it, or the line was cut: the host removes it in time
+            view.note(f"the session was not deleted: {error}")

@@ -95,17 +95,18 @@ def auth_methods(
     """Return the login methods that a client can use.
 
     A method that runs in a terminal would start the client's own launch command, which is not the agent; one of ours
-    takes its place. A client of ours on this machine gets the method itself, and runs `dragoman login` with its id.
+    takes its place. Its words stand behind that command, which is `dragoman connect` (rule 71). A client of ours on
+    this machine gets the method itself, and runs `dragoman login` with its id.
     """
     found: list[dict[str, Any]] = []
     for name, described in agents.items():
         if described is None or (bound is not None and name != bound):
             continue
         runs_here = is_local and kind.terminal_login
-        is_ours = runs_here and kind.knows_us
+        is_ours = runs_here and kind.knows_us and not kind.is_bridge
         methods = [method for method in described.auth_methods if is_ours or method.get("type") != "terminal"]
         found += [method if bound is not None else {**method, "id": f"{name}/{method.get('id')}"} for method in methods]
         if len(methods) < len(described.auth_methods) and runs_here:
             id = LOGIN_METHOD if bound is not None else f"{name}/{LOGIN_METHOD}"
-            found.append({"type": "terminal", "id": id, "name": f"Log in to {name}", "args": ["login", name]})
+            found.append({"type": "terminal", "id": id, "name": f"Log in to {name}", "args": ["login", "-a", name]})
     return found

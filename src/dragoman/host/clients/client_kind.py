@@ -46,6 +46,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     writes_files: bool = False
     terminals: bool = False
     terminal_login: bool = False
+    is_bridge: bool = False
+    """It is `dragoman connect`, behind which an editor is: that has started `dragoman connect`, not `dragoman`."""
     client: str | None = None
     """The same for every connection of one program, so that it is recognised when it comes back."""
     name: str = ""
@@ -119,6 +121,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         writes_files=files.get("writeTextFile") is True,
         terminals=raw.get("terminal") is True,
         terminal_login=(raw.get("auth") or {}).get("terminal") is True,
+        is_bridge=isinstance(own, dict) and isinstance(own.get("bridge"), str),
         client=client if isinstance(client, str) else None,
         name=name,
         vendors=frozenset(key for key, value in meta.items() if value not in (None, False) and key != "dragoman"),

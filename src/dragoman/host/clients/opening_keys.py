@@ -88,13 +88,16 @@ class OpeningRoom:
             before = self._over
             kept = {record.id for record in (await host.log.page(user, limit=max(1, most))).records}
             # One that was opened while the log was read may be neither there nor among those that are being opened.
-            if self._over == before:
-                break
-        used = len(kept | self._opening.get(user, set()))
-        if used >= most:
+            if self._over != before:
+                continue
+            used = len(kept | self._opening.get(user, set()))
+            if used < most:
+                return
             from dragoman.host.quotas import refusal
+            from dragoman.host.retention import remove_one
 
-            raise refusal(user, "sessions", most, used)
+            if most <= 0 or not await remove_one(host, user, self._opening.get(user, set())):
+                raise refusal(user, "sessions", most, used)
 
 
 def read_key(found: object) -> str | None:

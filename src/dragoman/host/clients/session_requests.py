@@ -25,6 +25,7 @@ from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.uploads import REFERENCE
+from dragoman.registry.mode_reach import reaches_in
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -434,7 +435,10 @@ class SessionRequests:
         session = await self.find(str(request.get("sessionId")))
         self._client.require("prompt", session.id)
         options = await session.settings.set_option(self._client, request["configId"], request.get("value"))
-        return {"configOptions": options_for(self._client.kind, options)}
+        answer: dict[str, Any] = {"configOptions": options_for(self._client.kind, options)}
+        if self._client.kind.knows_us:
+            answer["_meta"] = {"dragoman": {"reach": _reach(session)}}
+        return answer
 
     # Ending
 
@@ -576,10 +580,15 @@ class SessionRequests:
                 "waiting": [item.shown() for item in session.prompts.waiting],
                 "questions": [question.id for question in session.questions],
                 "outcomes": dict(session.prompts.outcomes),
+                "reach": _reach(session),
             }
             if session.facts.get("usage") is not None:
                 place["usage"] = session.facts["usage"]
         return place
+
+
+def _reach(session: HostedSession) -> dict[str, Any]:
+    return reaches_in(session.record.agent, session.facts.get("modes"), session.facts.get("configOptions"))
 
 
 class PromptRequests:

@@ -58,10 +58,10 @@ async def remove_device(host: Host, client: HostConnection, call: Call) -> objec
     if id not in [token.name for token in _visible(pairing, client)]:
         raise RequestError.not_found("there is no such device")
     try:
-        pairing.tokens.revoke(id)
+        # Behind the answer: the connection that is ended may be the one that asks.
+        pairing.remove(id, call.after_response)
     except ConfigError as error:
         raise RequestError(-32603, str(error), {"reason": "store"}) from None
-    call.after_response(pairing.on_removed)  # the connection that is ended may be the one that asks
     return {}
 
 

@@ -169,14 +169,21 @@ class Pairing:
             raise ConfigError("the device was paired by a code that permits nothing any more")
         return Paired(made, key)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, when: Callable[[Callable[[], None]], object] | None = None) -> None:
         """Remove a device, or a token, and end its connections.
+
+        Args:
+            name: Of the device or the token.
+            when: Is given what ends the connections, to do that later; None for at once.
 
         Raises:
             ConfigError: there is none with this name.
         """
         self.tokens.revoke(name)
-        self.on_removed()
+        if when is None:
+            self.on_removed()
+        else:
+            when(self.on_removed)
 
 
 def read_title(text: object) -> str | None:

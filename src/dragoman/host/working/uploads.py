@@ -125,8 +125,10 @@ class Uploads:
         """
         if self._folder is None:
             raise UploadRefused("This host keeps nothing on disk, and takes no attachments.")
-        if not content or len(content) > MOST_BYTES:
-            raise UploadRefused(f"An attachment has 1 to {MOST_BYTES} bytes.")
+        if not content:
+            raise UploadRefused("The file is empty.")
+        if len(content) > MOST_BYTES:
+            raise UploadRefused(f"An attachment may have {_mebibytes(MOST_BYTES)} at most.")
         if self.admit is not None:
             await self.admit(user, len(content))
         self._take(device, len(content))
@@ -171,7 +173,7 @@ class Uploads:
         before = spent.bytes if spent is not None and spent.day == today else 0
         if before + size > DAY_BYTES:
             seconds = int((today + 1) * _DAY_SECONDS - now) + 1
-            raise UploadRefused(f"A device may upload {DAY_BYTES} bytes a day.", retry_seconds=seconds)
+            raise UploadRefused(f"A device may upload {_mebibytes(DAY_BYTES)} a day.", retry_seconds=seconds)
         self._spent = {name: found for name, found in self._spent.items() if found.day == today}
         self._spent[device] = _Spent(today, before + size)
 
@@ -401,6 +403,10 @@ def image_type(content: bytes) -> str | None:
     if content.startswith((b"GIF87a", b"GIF89a")):
         return "image/gif"
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size // (1024 * 1024)} MiB"
 
 
 def reference_of(meta: object) -> str | None:

@@ -58,6 +58,7 @@ class HostLink:
                 "_dragoman/turn_started": conversation.turn_started,
                 "_dragoman/turn_ended": conversation.turn_ended,
                 "_dragoman/answered": answered,
+                "_dragoman/sessions/changed": conversation.list_changed,
                 "_dragoman/notice": lambda params: conversation.note(str(params.get("text", ""))),
             },
             on_updates=conversation.updated,

@@ -303,6 +303,7 @@ class TerminalApp(App[None]):
         """Connect a conversation."""
 
         conversation.prepare = self.prepare_values
+        conversation.list_changed = self.around.list_changed
         self.start(conversation.run())
 
     def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:
@@ -357,6 +358,7 @@ class TerminalApp(App[None]):
 
     def reloaded(self) -> None:
         self._is_reloaded = self._is_dirty = True
+        self.start(self.around.watch_sessions())  # the connection may be another one
 
     def asked(self, question: AskedQuestion) -> None:
         self.asked_for_user()

@@ -1,7 +1,7 @@
 """The conversations that this client is attached to: the one that is shown, and a few that were shown before.
 
 A conversation stays attached when another one is shown, so that going back to it loads nothing, and what happens in it
-is known at once. The others of the host are known by its list, which is asked for every few seconds.
+is known at once. The others of the host are known by its list, of which the host reports what changes.
 
 Each conversation has its own connection, and reports to its own `AttachedConversation`. That passes on to the app what
 belongs to the shown one; of another one it keeps what waits for the user, and repeats it when it is shown.

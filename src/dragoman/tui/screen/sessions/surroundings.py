@@ -12,11 +12,11 @@ import shutil
 import subprocess
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from dragoman.errors import ConnectionClosed
+from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.text.visible import label
 from dragoman.tui.background import in_turn
 from dragoman.tui.terminal import notifications
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.local_host.session_rows import WatchedRows
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.tui.screen.sessions.attached import AttachedSessions
 
@@ -67,11 +68,27 @@ class Surroundings:
             self._app.changed()
 
     async def look_at_sessions(self) -> None:
-        """Ask the host for its sessions; one that needs the user is reported once."""
+        """Look at the sessions of a host that does not report what changes of them."""
+        conversation = self._app.conversation
+        if conversation.phase == "ready" and not await self.watch_sessions():
+            self._came(await self.listed.read(conversation))
+
+    async def watch_sessions(self) -> bool:
+        """Let the host report what changes of its sessions; gives whether it does."""
+        conversation = self._app.conversation
+        is_new = conversation.phase == "ready" and await self.listed.watch(conversation)
+        if is_new:
+            self._came(self.listed.watched())
+        return self.listed.is_watched
+
+    def list_changed(self, params: dict[str, Any]) -> None:
+        """Take a report of the host about its sessions."""
+        if self.listed.take(params):
+            self._came(self.listed.watched())
+
+    def _came(self, rows: list[ListedSession]) -> None:
+        """Show the sessions; one that needs the user is reported once."""
         app = self._app
-        if app.conversation.phase != "ready":
-            return
-        rows = await self.listed.read(app.conversation)
         for row in rows:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
@@ -110,6 +127,36 @@ class ListedSessions:
     def __init__(self, attached: AttachedSessions) -> None:
         self._attached = attached
         self._listed: dict[str, ListedSession] = {}
+        self._watch: WatchedRows | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the host reports what changes; or the list was asked for, and it will."""
+        return self._watch is not None and (self._watch.is_current or self._watch.is_starting)
+
+    async def watch(self, conversation: HostedConversation) -> bool:
+        """Let the host report what changes, over this connection; gives whether the list has come.
+
+        A connection over which it does so already stays the one, also when another conversation is shown.
+        """
+        from dragoman.tui.local_host.session_rows import WatchedRows, can_watch
+
+        remote = conversation.remote
+        if remote is None or self.is_watched or not can_watch(remote):
+            return False
+        self._watch = self._watch or WatchedRows()
+        with suppress(ConnectionClosed, RequestError):  # the next look tries again, or asks for the list
+            await self._watch.start(remote)
+            return True
+        return False
+
+    def take(self, params: dict[str, Any]) -> bool:
+        """Take a report of the host; gives whether the list is another one now."""
+        return self._watch is not None and self._watch.take(params)
+
+    def watched(self) -> list[ListedSession]:
+        """Return the list as the host has reported it, the last used first."""
+        return self._keep([] if self._watch is None else self._watch.rows)
 
     async def read_before_start(self) -> list[ListedSession]:
         """Return the list of the host, before a conversation is connected."""
@@ -123,6 +170,8 @@ class ListedSessions:
             conversation.remote is None
         ):  # it has no connection yet, or none any more; the host has sessions all the same
             return await self.read_before_start()
+        if self._watch is not None and self._watch.is_current:
+            return self.watched()
         try:
             return self._keep(await conversation.sessions())
         except ConnectionClosed:  # it comes back, or the screen says so
