@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.host import collect_rarely
+from dragoman.host.environment import collect_rarely
 from dragoman.host.session_log import SessionLog
 from dragoman.store.event_log import LogEvent, NewEvent, SessionRecord
 from dragoman.store.memory_log import MemoryLog

@@ -43,8 +43,8 @@ async def main(folder: Path, agents: str) -> None:
 
     path = f"{folder}/host.sock"
     server = UnixServer(bind_unix(path), opened)
-    if hasattr(dragoman.host.host, "collect_rarely"):  # as the programs of a host do; an earlier tree does not
-        dragoman.host.host.collect_rarely()
+    if hasattr(dragoman.host.environment, "collect_rarely"):  # as the programs of a host do; an earlier tree does not
+        dragoman.host.environment.collect_rarely()
     gc.freeze()
     print(path, dragoman.__file__, flush=True)
     await asyncio.Event().wait()

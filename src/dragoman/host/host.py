@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import logging
 import secrets
 import time
@@ -122,6 +121,8 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    on_kept: Callable[[HostedSession], None] | None = None
+    """During a hand-over: called with each session whose prompts are kept in the log for the host after this one."""
     ends_because: str = ""
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     quotas: Quotas | None = None
@@ -164,6 +165,10 @@ class Host:
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
+        self.kept_sessions: set[str] = set()
+        """Sessions of the host before this one that have prompts which it kept for this one."""
+        self.inherited_servers: dict[str, list[Any]] = {}
+        """The MCP servers of sessions of the host before this one, by session; their keys are nowhere else."""
         self.opening_keys = OpeningKeys(self)
         self.list_changes = ListChanges()
         self.places = SessionPlaces()
@@ -193,6 +198,11 @@ class Host:
             await connection.serve()
         finally:
             self._connections.discard(connection)
+
+    @property
+    def connections(self) -> list[HostConnection]:
+        """The clients that are connected."""
+        return list(self._connections)
 
     @property
     def is_idle(self) -> bool:
@@ -250,14 +260,7 @@ class Host:
         return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
 
     def require_work(self, what: str) -> None:
-        """Refuse what would begin something in a host that ends.
-
-        Args:
-            what: The beginning of the sentence for the client, such as "no prompt is taken".
-
-        Raises:
-            RequestError: with the reason `draining`.
-        """
+        """Refuse what would begin something in a host that ends; `what` begins the sentence. Raises: RequestError."""
         if self.ends_because:
             raise RequestError(-32603, f"{what} now: {self.ends_because}", {"reason": "draining"})
 
@@ -382,7 +385,7 @@ class Host:
 
     def why_held(self) -> str:
         """Return why a host that retires holds a request, for its client."""
-        return "this waits for the next host"
+        return "the host is being replaced; connect again, and the next one does it"
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
         """Return the ledger that the next turn of a session is written into; None for none."""
@@ -543,7 +546,10 @@ class Host:
                 if owned is not None:
                     session = HostedSession(self, owned.record)
                     await session.restore()
+                    session.servers = self.inherited_servers.pop(id, session.servers)
                     self._add(session, owned)
+                    self.kept_sessions.discard(id)
+                    session.prompts.go_on()
         except StoreError as error:
             raise RequestError(-32603, f"the session cannot be read now: {error}", {"reason": "store"}) from None
 
@@ -683,16 +689,6 @@ class Host:
         """Whether a turn runs in a session, or a client has still to get events of it."""
         live = self._sessions.get(id)
         return live is not None and (live.is_busy or any(client.cursor < live.head for client in live.attachments))
-
-
-def collect_rarely() -> None:
-    """Let the collector of cycles run rarely in this program, which is a host.
-
-    A session has about 500 objects that live as long as it does. By its own settings the collector looks at new objects
-    after every hundred updates, and at all of them again and again, while it finds next to nothing: what happens to an
-    update makes no cycles. These numbers are 20 to 30 times its own; what a closed session leaves is a few hundred kB.
-    """
-    gc.set_threshold(20_000, 20, 20)
 
 
 def new_id() -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.host.history.facts import ARCHIVED, in_step, kept_state, note_outcome, session_keys
+from dragoman.host.history.facts import ARCHIVED, CLOSED, in_step, kept_state, note_outcome, session_keys
 from dragoman.host.history.frames import find_last_line, stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
@@ -121,6 +121,11 @@ class HostedSession:
     @property
     def is_busy(self) -> bool:
         return self.prompts.is_busy or bool(self.questions)
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a turn runs or a question is open; prompts that wait do not count."""
+        return self.prompts.running is not None or bool(self.questions)
 
     @property
     def is_in_use(self) -> bool:
@@ -343,7 +348,7 @@ class HostedSession:
         if self.is_ending:
             return
         self.is_ending = True
-        await self.prompts.close()
+        await self.prompts.close(keeps=self._host.on_kept is not None and not self.facts.get(CLOSED))
         self.append("notice", {"text": why} if kind is None else {"text": why, "kind": kind}, turn=0)
         await self.settle()
         self.is_closed = True
@@ -371,10 +376,11 @@ class HostedSession:
         while events := await self.log.read(cursor, _PAGE):
             left.take(events)
             cursor = events[-1].number
-        self.prompts.restore(left)
+        self.prompts.restore(left, has_kept=self.id in self._host.kept_sessions)
         found = endings(left)
         if found:
-            self.facts.pop("busyFrom", None)
+            if not self.prompts.is_busy:
+                self.facts.pop("busyFrom", None)
             for event in found:
                 self.log.append(event)
 

@@ -198,7 +198,7 @@ async def test_a_device_needs_its_own_origin_and_a_ticket_is_bound_to_it_and_use
         offer["sec_websocket_protocol"] = f"acp.v1, acp.ticket.{ticket}"
         assert (await Http(host.port).ask("GET", b"", **{**offer, "origin": other}))[0] == 401
         _, ticket = await browser.ticket()
-        host.server._principals._tickets._clock = lambda: time.monotonic() + 31
+        host.server.tickets._clock = lambda: time.monotonic() + 31
         offer["sec_websocket_protocol"] = f"acp.v1, acp.ticket.{ticket}"
         assert (await Http(host.port).ask("GET", b"", **offer))[0] == 401
 

@@ -10,8 +10,7 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.host.serving.limits import Buckets
-from dragoman.host.serving.server import common_folders
-from dragoman.host.serving.tokens import HostToken, HostTokens, Tickets
+from dragoman.host.serving.tokens import HostToken, HostTokens, Tickets, common_folders
 
 
 def token(name: str = "laptop", **facts: object) -> HostToken:

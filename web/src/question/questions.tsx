@@ -21,7 +21,8 @@ export function LookedAt() {
   const id = lookedAt.value;
   const shown = shownQuestions.value.find((found) => found.question.questionId === id);
   useEffect(() => {
-    if (id !== null && shown === undefined) lookedAt.value = null;
+    // This runs after the screen was painted without it: by then another one may have been pressed.
+    if (id !== null && shown === undefined && lookedAt.peek() === id) lookedAt.value = null;
   }, [id, shown === undefined]);
   if (id === null || shown === undefined) return null;
   const same = shownQuestions.value.filter((found) => found.question.sessionId === shown.question.sessionId && !found.isGone);

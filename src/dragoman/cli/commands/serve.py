@@ -126,7 +126,16 @@ COMMAND = CliCommand(
         CliOption("--ui-stream", "serve AI SDK clients (useChat) as well, at /ui-stream; see docs/agents-as-tools.md"),
         CliOption("--web", "serve the web page as well, and let devices pair; see docs/web.md"),
         CliOption("--traffic", "keep the last messages of each agent in memory, for users who look at them"),
-        CliOption("--drain", "how long turns may go on at the end (default: 30)", value="SECONDS"),
+        CliOption(
+            "--drain",
+            "how long turns may go on at the end (default: 30; 600 while another host waits to go on)",
+            value="SECONDS",
+        ),
+        CliOption(
+            "--replace",
+            "go on in place of the host that uses the data folder: it passes on its port, ends its turns, and keeps "
+            "prompts for this one; start as usual if none runs",
+        ),
         CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
         CliOption(
             "--log-format",
@@ -162,6 +171,7 @@ COMMAND = CliCommand(
         "dragoman serve token add dashboard --user ada --right view",
         "dragoman serve token add operator --right view --right admin",
         "dragoman serve token revoke laptop",
+        "dragoman serve --replace -a claude --folder ~/src",
         "dragoman serve -a claude --web --behind-proxy --host agents.example",
         "dragoman serve token pair --user ada --right view --right answer",
     ),

@@ -21,11 +21,12 @@ class ServePlaces:
         self.log = self.folder / "sessions.sqlite"
         self.audit = self.folder / "audit"
 
-    def lock(self, *, restores: bool = False) -> int:
+    def lock(self, *, restores: bool = False, wants_all: bool = False) -> int:
         """Take the folder for this program; the lock ends with it.
 
         Args:
             restores: Whether the content of the folder is to be replaced.
+            wants_all: Whether a host that uses it was asked to hand over, and does not.
 
         Raises:
             CliError: another host uses it, or it has half of a backup in it.
@@ -36,8 +37,14 @@ class ServePlaces:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
+            if wants_all:
+                raise CliError(
+                    f"the host that uses {self.folder} does not hand over: it is too old for that, or it ends",
+                    hint="end it, and start this one when it has ended",
+                ) from None
             raise CliError(
-                f"another host uses {self.folder}", hint="end it, or give this one a folder of its own with --data"
+                f"another host uses {self.folder}",
+                hint="--replace lets this one go on in its place; --data gives this one a folder of its own",
             ) from None
         if not restores and (self.folder / "restore.unfinished").exists():  # as in `host/serving/backup.py`
             os.close(descriptor)

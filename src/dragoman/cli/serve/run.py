@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import socket
 import sys
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from dragoman.agent.serving import bind_port, read_address
 from dragoman.cli.console import shown_log, write_note
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.rules import typed_rules
@@ -18,23 +22,35 @@ from dragoman.cli.exits import OK, CliError
 from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
-from dragoman.host.host import Host, HostSettings, collect_rarely
+from dragoman.host.environment import collect_rarely
+from dragoman.host.host import Host, HostSettings
 from dragoman.host.quotas import Quotas, default_agents
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.acts import HostActs
 from dragoman.host.serving.counting_log import EventListener, counting_log
+from dragoman.host.serving.handover import (
+    HandOver,
+    KeptSessions,
+    Predecessor,
+    address_of,
+    notify_manager,
+    passed_sockets,
+    read_servers,
+)
 from dragoman.host.serving.host_log import AuditTaker, HostLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
-from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
+from dragoman.host.serving.routes import check_open_address
+from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.runs.terms import SessionTerms
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
+from dragoman.transports.unix import bind_unix
 from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
@@ -64,20 +80,66 @@ def serve(call: CliCall) -> int:
     tls = server_tls(given.tls_cert, given.tls_key)
     for address in addresses:
         if not address.startswith("unix:"):
-            from dragoman.agent.serving import read_address
-
             check_open_address(address, read_address(address)[0], tls, options)
     by_http = (("--ui-stream", given.ui_stream), ("--web", given.web), ("--oidc-issuer", options.login is not None))
     for flag, is_given in by_http:
         if is_given and all(address.startswith("unix:") for address in addresses):
             raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
-    lock = places.lock()
+    sockets = passed_sockets()
+    before = Predecessor.find(places.folder, addresses) if given.replace and places.folder.is_dir() else None
+    lock = places.lock(wants_all=given.replace) if before is None else before.lock
     try:
+        sockets += [] if before is None else before.sockets
+        bound = choose_sockets(tuple(given.listen) or tuple(name for name, _ in sockets) or addresses, sockets)
+        if before is not None:
+            _wait_for(before)
         collect_rarely()
-        return asyncio.run(_Serving(given, options, agents, addresses, tls, places, terms).run())
+        return asyncio.run(_Serving(given, options, agents, bound, tls, places, terms, lock, before).run())
     finally:
         os.close(lock)
+
+
+def choose_sockets(
+    addresses: Sequence[str], given: list[tuple[str, socket.socket]]
+) -> list[tuple[str, socket.socket | None]]:
+    """Return the addresses to listen at with their sockets: those that were passed to this program, or new ones.
+
+    Args:
+        addresses: As they were typed.
+        given: Sockets of the service manager or of the host before this one. Those that are not wanted are closed.
+
+    Raises:
+        ConfigError: an address cannot be used.
+    """
+    left = list(given)
+    found: list[tuple[str, socket.socket | None]] = []
+    for address in addresses:
+        wanted = f"unix:{os.path.abspath(address[5:])}" if address.startswith("unix:") else address
+        wanted = re.sub(r"^localhost:", "127.0.0.1:", wanted)
+        match = next((item for item in left if wanted in (item[0], address_of(item[1])) or item[0] == address), None)
+        if match is not None:
+            left.remove(match)
+            found.append((address, match[1]))
+        elif not given:  # bound when the host is ready for clients
+            found.append((address, None))
+        elif address.startswith("unix:"):
+            found.append((address, bind_unix(wanted[5:])))
+        else:
+            found.append((address, bind_port(*read_address(address))))
+    for _, sock in left:
+        sock.close()
+    return found
+
+
+def _wait_for(before: Predecessor) -> None:
+    write_note(f"the host that runs (pid {before.pid}, {before.version}) is waited for until its turns have ended")
+
+    def progress(turns: int, seconds: int) -> None:
+        write_note(f"{turns} turn{'s' if turns != 1 else ''} still run there, for {seconds} s at most")
+
+    if not before.wait(progress):
+        write_note("it was killed; turns that ran there are interrupted")
 
 
 class _Serving:
@@ -88,10 +150,12 @@ class _Serving:
         given: Any,
         options: ServeOptions,
         agents: list[ProgramAgent],
-        addresses: tuple[str, ...],
+        addresses: Sequence[tuple[str, socket.socket | None]],
         tls: Any,
         places: ServePlaces,
         terms: SessionTerms,
+        lock: int,
+        before: Predecessor | None,
     ) -> None:
         self._given = given
         self._options = options
@@ -100,6 +164,9 @@ class _Serving:
         self._tls = tls
         self._places = places
         self._terms = terms
+        self._lock = lock
+        self._before = before
+        self._successor = 0
         self._tokens = HostTokens(places.tokens)
         self._signals = asyncio.Queue[signal.Signals]()
         self._note = write_note
@@ -144,9 +211,14 @@ class _Serving:
         server = HostServer(
             host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts, logins=logins
         )
+        if self._before is not None:
+            host.inherited_servers = read_servers(self._before.servers)
+            server.tickets.add(self._before.tickets)
+        seconds = self._options.hand_over_seconds
+        hand_over = HandOver(server, host, self._places.folder, self._lock, seconds)
         try:
             with shown_log() if lines is None else lines.shown():
-                return await self._serve(server)
+                return await self._serve(server, host, hand_over)
         finally:
             await server.close()
             if spans is not None:
@@ -155,18 +227,89 @@ class _Serving:
             if ledger is not None:
                 ledger.close()
             await log.close()
+            hand_over.stop()  # before the next host has the folder, and listens at the same place
+            await hand_over.finish()
+            await hand_over.close()
 
-    async def _serve(self, server: HostServer) -> int:
+    async def _serve(self, server: HostServer, host: Host, hand_over: HandOver) -> int:
         if server.page is not None and not server.page.is_complete:
             why = server.page.problems[0] if server.page.problems else "this installation of dragoman has no web page"
             raise CliError(why, hint="leave out --web, or install a released wheel; see docs/web.md")
         first = self._first_token()
-        endpoints = [await server.listen(address, self._tls) for address in self._addresses]
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
+        kept = KeptSessions(self._places.folder)
+        sessions = kept.read()
+        host.kept_sessions = set(sessions)  # before a client can open one of them
+        endpoints = [await server.listen(address, self._tls, sock) for address, sock in self._addresses]
+        try:
+            hand_over.listen()
+            loop.add_signal_handler(signal.SIGUSR2, self._start_successor)
+        except OSError as error:  # a file system without sockets
+            self._note(f"this host cannot hand over to another one: {error}")
         self._introduce(endpoints, first)
-        await self._signals.get()
+        notify_manager("READY=1")
+        _ = host.run(kept.run_in(host, sessions))
+        while await self._is_asked(hand_over):
+            self._note(f"another host (pid {hand_over.pid}) waits; turns may go on for {self._hand_over_time}")
+            if await self._hand_over(hand_over):
+                self._note(f"the host with pid {hand_over.pid} goes on")
+                return OK
+            self._note("the host that waited is gone; this one goes on")
+        hand_over.is_refused = True
+        notify_manager("STOPPING=1")
+        return await self._drain(server)
+
+    @property
+    def _hand_over_time(self) -> str:
+        return f"{self._options.hand_over_seconds:g} s"
+
+    async def _is_asked(self, hand_over: HandOver) -> bool:
+        """Wait for another host, or for a signal; False for a signal."""
+        asked = asyncio.ensure_future(hand_over.asked.wait())
+        ended = asyncio.ensure_future(self._signals.get())
+        await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
+        is_asked = not ended.done()
+        for task in (asked, ended):
+            task.cancel()
+        return is_asked
+
+    async def _hand_over(self, hand_over: HandOver) -> bool:
+        hurry = asyncio.Event()
+        handing = asyncio.ensure_future(hand_over.hand_over(hurry))
+        again = asyncio.ensure_future(self._signals.get())
+        await asyncio.wait([handing, again], return_when=asyncio.FIRST_COMPLETED)
+        if again.done():
+            self._note("turns that still run are cancelled")
+            hurry.set()
+        again.cancel()
+        return await handing
+
+    def _start_successor(self) -> None:
+        """Start the program that is installed now, with the same words, so that it replaces this one (SIGUSR2)."""
+        if self._successor:
+            self._note(f"another host was started before (pid {self._successor})")
+            return
+        words = [*sys.orig_argv[1:]]
+        if "--replace" not in words:
+            words.insert(words.index("serve") + 1, "--replace")
+        self._successor = os.posix_spawn(sys.executable, [sys.executable, *words], os.environ)
+        self._note(f"the program that is installed now was started to replace this one (pid {self._successor})")
+        loop = asyncio.get_running_loop()
+
+        def reap(pid: int) -> None:
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            with suppress(RuntimeError):  # this host has ended
+                loop.call_soon_threadsafe(self._successor_ended, code)
+
+        threading.Thread(target=reap, args=(self._successor,), daemon=True).start()
+
+    def _successor_ended(self, code: int) -> None:
+        self._successor = 0
+        self._note(f"the program that was started has ended with {code}; this host goes on")
+
+    async def _drain(self, server: HostServer) -> int:
         self._note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
         draining = asyncio.ensure_future(server.drain())
         again = asyncio.ensure_future(self._signals.get())
@@ -289,6 +432,7 @@ def _options(given: Any) -> ServeOptions:
         is_behind_proxy=given.behind_proxy,
         limits=_limits(given),
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
+        hand_over_seconds=_number("--drain", given.drain, ServeOptions().hand_over_seconds),
         ui_stream=given.ui_stream,
         web=given.web,
         login=_login_settings(given),

@@ -333,8 +333,11 @@ class SessionRequests:
         wanted = own.get("promptId")
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
-        if self._host.is_retiring and not (isinstance(wanted, str) and session.prompts.knows(wanted)):
-            return self._hold(call, session.id)
+        is_known = isinstance(wanted, str) and session.prompts.knows(wanted)
+        if self._host.is_retiring and not is_known:
+            if self._host.on_kept is None:
+                return self._hold(call, session.id)
+            session.notice("This prompt waits: the host is being replaced, and the next one runs it.")
         self._use_environment(None, session, {})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         attachment.takes_events = attachment.takes_events or own.get("events") is True

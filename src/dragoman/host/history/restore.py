@@ -1,7 +1,8 @@
 """What a host that was killed left open in a log: a turn, questions, queued prompts. Pure.
 
 A log has no event for the death of its host. The next host closes what has a beginning and no end: nothing is run
-again by itself, because a turn may have done half of its work.
+again by itself, because a turn may have done half of its work. Prompts that a host kept for the one after it have not
+begun, and are run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class LeftOpen:
     def __init__(self) -> None:
         self.turn = 0
         self.running: str | None = None
-        self.queued: dict[str, None] = {}
+        self.queued: dict[str, dict[str, Any]] = {}
+        """Prompts without a turn, as they were logged, by their ids."""
         self.questions: dict[str, Method] = {}
         self.outcomes: list[dict[str, Any]] = []
 
@@ -45,7 +47,7 @@ class LeftOpen:
             if event.kind in ("end", "queue"):
                 found["at"] = int(event.at * 1000)
             if event.kind == "prompt":
-                self.queued[found["promptId"]] = None
+                self.queued[found["promptId"]] = {**found, "at": event.at}
             elif event.kind == "start":
                 self.queued.pop(found["promptId"], None)
                 self.running = found["promptId"]

@@ -35,7 +35,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import DragomanError
-from dragoman.host.host import Visitor, collect_rarely
+from dragoman.host.environment import collect_rarely
+from dragoman.host.host import Visitor
 from dragoman.host.local.build import build_stamp, clone_stamp, hello, package_folder
 from dragoman.host.local.local_host import open_local_host
 from dragoman.host.local.log_file import claim_log

@@ -220,7 +220,8 @@ class WebPage:
     async def _open(self, choice: WebChoice) -> None:
         from dragoman.host.serving.access_log import AccessLog
         from dragoman.host.serving.metrics import HostMetrics
-        from dragoman.host.serving.server import HostServer, ServeOptions, check_open_address
+        from dragoman.host.serving.routes import check_open_address
+        from dragoman.host.serving.server import HostServer, ServeOptions
         from dragoman.host.serving.tls import server_tls
         from dragoman.host.serving.tokens import HostTokens
 

@@ -39,7 +39,7 @@ class Principals:
     def __init__(self, tokens: HostTokens, logins: Logins | None) -> None:
         self._tokens = tokens
         self._logins = logins
-        self._tickets = Tickets()
+        self.tickets = Tickets()
 
     # For the gate
 
@@ -72,11 +72,11 @@ class Principals:
     def issue_ticket(self, entered: Entered) -> str:
         """Return a new ticket for the page that has sent a request."""
         principal = entered.principal
-        return self._tickets.issue(principal.key or principal.name, entered.headers.get(b"origin"))
+        return self.tickets.issue(principal.key or principal.name, entered.headers.get(b"origin"))
 
     def use_ticket(self, ticket: str, origin: bytes | None) -> Principal | None:
         """Return the principal of the token, browser or login that has bought a ticket."""
-        bought = self._tickets.use(ticket, origin)
+        bought = self.tickets.use(ticket, origin)
         if bought is None:
             return None
         login = None if self._logins is None else self._logins.get(bought)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Transport
 
-WITHHELD: Final = ("DRAGOMAN_TOKEN",)
-"""Secrets of the host itself, which no agent needs."""
+WITHHELD: Final = ("DRAGOMAN_TOKEN", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+"""What is meant for the host itself: its secret, and its way to the service manager."""
 
 
 class ProgramAgent(EntrySource):

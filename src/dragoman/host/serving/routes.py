@@ -7,11 +7,17 @@ server too: its own origins, and the headers of every answer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from dragoman.agent.serving import as_header, is_loopback, known_names
+from dragoman.errors import ConfigError
 from dragoman.transports.remote.answers import PageReply, text_answer
 from dragoman.transports.remote.gate import JSON_MEDIA, Entered, PathRule
+
+if TYPE_CHECKING:
+    import ssl
+
+    from dragoman.host.serving.server import ServeOptions
 
 Handler: TypeAlias = Callable[[Entered, bytes], Awaitable[PageReply]]
 EVERYWHERE: Final = ("0.0.0.0", "::")
@@ -74,6 +80,25 @@ def _by_method(handlers: Mapping[bytes, Handler]) -> Handler:
         return text_answer(405, "Method Not Allowed") if handler is None else await handler(entered, body)
 
     return answer
+
+
+def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, options: ServeOptions) -> None:
+    """Refuse an address that others can reach without TLS, or under no name.
+
+    Raises:
+        ConfigError: with what to do.
+    """
+    if is_loopback(host):
+        return
+    if tls is None and not options.is_behind_proxy:
+        raise ConfigError(
+            f"{address} can be reached by other machines: give --tls-cert and --tls-key, or --behind-proxy if a proxy "
+            "in front of it speaks TLS"
+        )
+    if host in EVERYWHERE and not options.hosts:
+        raise ConfigError(
+            f"{address} has no name: give the name that clients call it by, such as --host agents.example"
+        )
 
 
 def names_with_ports(names: Sequence[str], port: int) -> list[str]:

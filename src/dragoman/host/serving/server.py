@@ -11,7 +11,7 @@ With the web page, a browser is paired by a code and is a token of the kind `dev
 
 The end: `drain` notifies the open sessions and waits for turns. The ports stay open meanwhile: a client whose line
 breaks comes back to its turn, answers are taken, history is read; prompts and new sessions are refused with the reason
-`draining`. `close` cancels what still runs, with an answer to its clients.
+`draining`. `close` cancels what still runs, with an answer to its clients. `handover.py` lets another host go on.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ import asyncio
 import logging
 import os
 import shutil
+import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
+from dragoman.agent.serving import as_header, bind_port, known_names, read_address
 from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.acts import HostActs
@@ -43,14 +44,20 @@ from dragoman.host.serving.oidc.logins import LoginSettings
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
 from dragoman.host.serving.principals import LOGIN_PATH, Principals
-from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
-from dragoman.host.serving.tokens import TICKET_SECONDS, join_cookie
+from dragoman.host.serving.routes import (
+    Route,
+    RouteTable,
+    check_open_address,
+    names_with_ports,
+    own_origins,
+    safe_headers,
+)
+from dragoman.host.serving.tokens import TICKET_SECONDS, common_folders, join_cookie
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
 from dragoman.host.serving.watched_requests import WatchedRequests
-from dragoman.policy.paths import is_below
 from dragoman.rpc.transport import ClosesWithCode
 from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
@@ -95,6 +102,7 @@ ROOM_BYTES: Final = 64 * 1024 * 1024
 """A host with less room than this on its disk is not ready: one turn with pictures may need so much."""
 _TURN_LOOK_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 5.0
+_LAST_ANSWERS_SECONDS: Final = 5.0
 
 
 class ServeOptions(msgspec.Struct, frozen=True):
@@ -109,6 +117,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     is_behind_proxy: bool = False
     limits: ServeLimits = ServeLimits()
     drain_seconds: float = 30.0
+    hand_over_seconds: float = 600.0
+    """How long turns may go on at the end; and while another host waits to go on, which costs no client anything."""
     ui_stream: bool = False
     """AI SDK clients are served too."""
     web: bool = False
@@ -186,6 +196,7 @@ class HostServer:
         self._access_log = access_log
         self._principals = Principals(tokens, logins)
         self._acts = acts or HostActs()
+        self.tickets = self._principals.tickets
         limits = options.limits
         self._in_flight = InFlightBytes(limits.in_flight_bytes)
         self._requests = Buckets(limits.requests_per_second, limits.requests_per_second * 2)
@@ -205,13 +216,17 @@ class HostServer:
             self.pairing.page = self.page.version
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
-        self._is_draining = False
+        self.is_draining = False
         self._lag = LoopLag(metrics)
         self._data_size = DataSize(metrics, host.log.folder)
         metrics.gauge("dragoman_info", lambda: {(__version__,): 1})
-        metrics.gauge("dragoman_draining", lambda: int(self._is_draining))
+        metrics.gauge("dragoman_draining", lambda: int(self.is_draining))
         metrics.gauge("dragoman_store_ok", lambda: int(host.store_error is None))
         self._is_leaving = False
+        self.listening: list[tuple[str, socket.socket]] = []
+        """The sockets that it listens with, by the addresses that were given for them."""
+        self.handed_over: dict[str, HostedSession] = {}
+        """The sessions that another host goes on with."""
         self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
         watch_sessions(metrics, host.live_sessions)
@@ -224,8 +239,15 @@ class HostServer:
 
     # Listening
 
-    async def listen(self, address: str, tls: ssl.SSLContext | None = None) -> ListeningAddress:
+    async def listen(
+        self, address: str, tls: ssl.SSLContext | None = None, sock: socket.socket | None = None
+    ) -> ListeningAddress:
         """Listen at `HOST:PORT`, or at `unix:PATH`.
+
+        Args:
+            address: Where.
+            tls: For clients that speak TLS.
+            sock: Bound there already; it is owned here.
 
         Raises:
             ConfigError: the address cannot be used, or is open to others without TLS.
@@ -235,14 +257,18 @@ class HostServer:
             self._lag.start()
         if address.startswith(_UNIX):
             path = os.path.abspath(address.removeprefix(_UNIX))  # noqa: ASYNC240 - does not touch the disk
-            self._unix.append((UnixServer(bind_unix(path), self._unix_opened), path))
+            sock = sock or bind_unix(path)
+            self._unix.append((UnixServer(sock, self._unix_opened), path))
+            self.listening.append((address, sock))
             return ListeningAddress("unix", path)
-        return await self._listen_at_port(address, tls)
+        return await self._listen_at_port(address, tls, sock)
 
-    async def _listen_at_port(self, address: str, tls: ssl.SSLContext | None) -> ListeningAddress:
+    async def _listen_at_port(
+        self, address: str, tls: ssl.SSLContext | None, sock: socket.socket | None
+    ) -> ListeningAddress:
         host, port = read_address(address)
         check_open_address(address, host, tls, self._options)
-        sock = bind_port(host, port)
+        sock = sock or bind_port(host, port)
         port = sock.getsockname()[1]
         options, limits = self._options, self._options.limits
         has_tls, is_behind_proxy = tls is not None, options.is_behind_proxy
@@ -276,6 +302,7 @@ class HostServer:
         )
         await server.listen(sock, ssl=tls)
         self._servers.append(server)
+        self.listening.append((address, sock))
         shown = f"[{host}]" if ":" in host else host
         listening = ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
         if self.pairing is not None:
@@ -321,6 +348,8 @@ class HostServer:
             return GateRefusal(403, "Counters are shown to tokens with the right admin.")
         is_chat = path == UI_STREAM or path.startswith(f"{UI_STREAM}/")
         is_ticket = path == "/ticket"
+        if is_chat and self.is_draining and entered.method == b"POST":
+            return GateRefusal(503, "The host ends or is replaced; send it again.", ((b"retry-after", b"5"),))
         if not path.startswith("/acp") and not is_chat and not is_ticket:
             return None
         if (
@@ -438,7 +467,7 @@ class HostServer:
         return text_answer(503, f"not ready: {why}\n") if why else text_answer(200, "ready\n")
 
     def _why_not_ready(self) -> str:
-        if self._is_draining:
+        if self.is_draining:
             return "draining"
         if self._host.store_error is not None:
             return f"the log cannot be written ({self._host.store_error})"
@@ -524,11 +553,38 @@ class HostServer:
     # The end
 
     def _busy(self) -> list[HostedSession]:
-        return [session for session in self._host.live_sessions() if session.is_busy]
+        sessions = self._host.live_sessions()
+        if self._host.on_kept is not None:  # what waits is for the next host
+            return [session for session in sessions if session.is_working]
+        return [session for session in sessions if session.is_busy]
+
+    @property
+    def working(self) -> int:
+        """How many sessions have something that is waited for at the end."""
+        return len(self._busy())
+
+    async def hand_over(self, why: str) -> None:
+        """Give up sockets and sessions, so that another host goes on: nothing that waits is cancelled.
+
+        Args:
+            why: For the clients.
+        """
+        self.stop_listening()
+        for server in self._servers:
+            await server.finish_answers(_LAST_ANSWERS_SECONDS)
+        self._is_leaving = True
+        await self._cancel_turns()
+        await self._host.settle()
+        await self._chats.close()
+        # Before the sessions end: what clients wait for is answered by the next host.
+        await asyncio.gather(*(client.end(why, close_codes.DRAINING) for client in self._host.connections))
+        self.handed_over = {session.id: session for session in self._host.live_sessions()}
+        await self._host.close(why, "replaced")
+        self._unix.clear()
 
     async def drain(self) -> int:
         """Begin nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
-        self._is_draining = True
+        self.is_draining = True
         self._host.ends_because = "the host is shutting down"
         for session in self._host.live_sessions():
             if not session.is_closed and session.attachments:
@@ -559,10 +615,12 @@ class HostServer:
         """Accept no more sockets."""
         for server in self._servers:
             server.stop_listening()
+        for unix, _ in self._unix:
+            unix.close()
 
     async def leave(self, why: str) -> None:
         """End every connection and socket of this server, and leave the host and its sessions as they are."""
-        self._is_draining = self._is_leaving = True
+        self.is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
         self._lag.stop()
@@ -575,7 +633,7 @@ class HostServer:
 
     async def close(self) -> None:
         """End every session, connection and socket."""
-        self._is_draining = self._is_leaving = True
+        self.is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
         self._lag.stop()
@@ -611,36 +669,3 @@ def _end(transport: Transport, code: int, reason: str) -> None:
 
 def _too_often(seconds: int) -> GateRefusal:
     return GateRefusal(429, "This token sends too many requests; wait.", ((b"retry-after", b"%d" % seconds),))
-
-
-def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, options: ServeOptions) -> None:
-    """Refuse an address that others can reach without TLS, or under no name.
-
-    Raises:
-        ConfigError: with what to do.
-    """
-    if is_loopback(host):
-        return
-    if tls is None and not options.is_behind_proxy:
-        raise ConfigError(
-            f"{address} can be reached by other machines: give --tls-cert and --tls-key, or --behind-proxy if a proxy "
-            "in front of it speaks TLS"
-        )
-    if host in EVERYWHERE and not options.hosts:
-        raise ConfigError(
-            f"{address} has no name: give the name that clients call it by, such as --host agents.example"
-        )
-
-
-def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Return the folders that both allow; None stands for everything."""
-    if one is None or other is None:
-        return other if one is None else one
-    found = []
-    for left in map(os.path.realpath, one):
-        for right in map(os.path.realpath, other):
-            if is_below(left, right):
-                found.append(left)
-            elif is_below(right, left):
-                found.append(right)
-    return tuple(dict.fromkeys(found))

@@ -19,12 +19,13 @@ import secrets
 import time
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
+from dragoman.policy.paths import is_below
 from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
@@ -316,6 +317,19 @@ class Tickets:
         self._tickets[_ticket_key(ticket)] = _Ticket(token, origin, now + TICKET_SECONDS)
         return ticket
 
+    def all(self) -> list[Any]:
+        """Return what another host of this machine needs to take the tickets, as JSON has it."""
+        return [
+            [key.hex(), found.token, None if found.origin is None else found.origin.decode("latin-1"), found.until]
+            for key, found in self._tickets.items()
+        ]
+
+    def add(self, tickets: list[Any]) -> None:
+        """Take the tickets of another host, whose clock is that of this machine too."""
+        for key, token, origin, until in tickets:
+            kept = None if origin is None else str(origin).encode("latin-1")
+            self._tickets[bytes.fromhex(key)] = _Ticket(str(token), kept, float(until))
+
     def use(self, ticket: str, origin: bytes | None) -> str | None:
         """Use a ticket up, also if the origin is wrong, and return the name of the token behind it."""
         found = self._tickets.pop(_ticket_key(ticket), None)
@@ -327,3 +341,17 @@ class Tickets:
 def _ticket_key(ticket: str) -> bytes:
     """Return the hash to search by: how long the search takes is then independent of the tickets that exist."""
     return hashlib.sha256(ticket.encode("latin-1", "replace")).digest()
+
+
+def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Return the folders that both allow; None stands for everything."""
+    if one is None or other is None:
+        return other if one is None else one
+    found = []
+    for left in map(os.path.realpath, one):
+        for right in map(os.path.realpath, other):
+            if is_below(left, right):
+                found.append(left)
+            elif is_below(right, left):
+                found.append(right)
+    return tuple(dict.fromkeys(found))

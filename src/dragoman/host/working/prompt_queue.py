@@ -4,6 +4,9 @@ A prompt has an id; a second one with the same id is the same prompt and gets it
 outcome is the `end` event of its turn, or the `queue` event of one that never ran. `_run_all` is the one task that runs
 them. A turn whose agent ignores a cancel is given up after a while; the agent is then ended before the next prompt.
 Commands that were open at a cancel are over with the turn, also if the agent leaves them running (Codex does).
+
+During a hand-over (`Host.on_kept`), prompts are accepted and none begins: they stay in the log
+without an outcome, the session is noted, and `restore` of the next host puts them into its queue.
 """
 
 from __future__ import annotations
@@ -21,7 +24,15 @@ from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
-from dragoman.host.working.prompts import TAKEN, WAITED, HostedPrompt, error_outcome, milliseconds, session_lost
+from dragoman.host.working.prompts import (
+    TAKEN,
+    WAITED,
+    HostedPrompt,
+    error_outcome,
+    logged_prompt,
+    milliseconds,
+    session_lost,
+)
 from dragoman.host.working.uploads import REFERENCE
 from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
@@ -130,6 +141,7 @@ class PromptQueue:
         session = self._session
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
         if self.knows(id):
+            self._meet_again(id, client, wants)
             return id
         if session.is_ending:
             raise RequestError.not_found("the session is being closed")
@@ -148,8 +160,7 @@ class PromptQueue:
         item.who, item.identity, item.sent_at = client.who, client.identity, self._host.now()
         item.names_uploads = REFERENCE in written
         item.steers = steers
-        item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
-        item.wants_events = "events" in wants
+        item.want(wants)
         place = sum(waiting.steers for waiting in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
@@ -169,6 +180,13 @@ class PromptQueue:
 
         session.log.accept(id, NewEvent("prompt", msgspec.json.encode(body), 0), accepted, already)
         return id
+
+    def _meet_again(self, id: str, client: HostConnection, wants: Collection[str]) -> None:
+        """Let a prompt that an earlier host accepted belong to the client that sends it again."""
+        for item in self._waiting:
+            if item.id == id and not item.identity and item.who == client.who:
+                item.by, item.identity = client.key, client.identity
+                item.want(wants)
 
     def _taken(self, prompt: Sequence[v1.ContentBlock], client: HostConnection) -> tuple[Any, bytes]:
         """Return the blocks of a prompt as they are kept, and as JSON. Raises: RequestError if the agent takes none."""
@@ -327,9 +345,17 @@ class PromptQueue:
         if waiting is not None and not waiting.done():
             waiting.set_result(found)
 
-    def restore(self, left: LeftOpen) -> None:
-        """Take over what an earlier host wrote."""
+    def restore(self, left: LeftOpen, *, has_kept: bool = False) -> None:
+        """Take over what an earlier host wrote.
+
+        Args:
+            left: What has a beginning and no end in the log; prompts that are run here are taken out.
+            has_kept: Whether the prompts that waited were kept for this host.
+        """
         self.turn_number = max(self.turn_number, left.turn)
+        if has_kept:
+            self._waiting.extend(map(logged_prompt, left.queued.values()))
+            left.queued.clear()
         self._ending.update(left.queued, [] if left.running is None else [left.running])
         for outcome in left.outcomes:
             self.outcomes[str(outcome.get("promptId"))] = outcome
@@ -360,13 +386,25 @@ class PromptQueue:
     def _all(self) -> list[HostedPrompt]:
         return [*([self.running] if self.running is not None else []), *self._waiting]
 
+    def go_on(self) -> None:
+        """Run what waits here, and not in a host after this one."""
+        if self._waiting:
+            self._go_on()
+
+    def keep(self) -> None:
+        """Leave the prompts that wait to the host after this one."""
+        if self._waiting and self._host.on_kept is not None:
+            self._host.on_kept(self._session)
+
     def _go_on(self) -> None:
-        if self._runner is None or self._runner.done():
+        if self._host.on_kept is not None:
+            self.keep()
+        elif self._runner is None or self._runner.done():
             self._runner = self._host.run(self._run_all())
 
     async def _run_all(self) -> None:
         session = self._session
-        while self._waiting and self._waiting[0].number and not session.is_closed:
+        while self._waiting and self._waiting[0].number and not session.is_closed and self._host.on_kept is None:
             item = self.running = self._waiting.popleft()
             refused = self._refused_now()
             if refused is not None:
@@ -430,9 +468,13 @@ class PromptQueue:
             data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {end.error}", data)
 
-    async def close(self) -> None:
-        """Cancel the turn that runs and answer what waits; returns when the turn is over, or the agent takes long."""
-        for item in list(self._waiting):
+    async def close(self, *, keeps: bool = False) -> None:
+        """Cancel the turn that runs and answer what waits; returns when the turn is over, or the agent takes long.
+
+        Args:
+            keeps: Whether what waits is left to the host after this one.
+        """
+        for item in () if keeps else list(self._waiting):
             self.cancel_prompt(item.id, None)
         self._cancel_turn(None)
         await self.finish(_CLOSE_SECONDS)

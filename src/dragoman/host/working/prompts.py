@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from dragoman.errors import DragomanError, RequestError
-from dragoman.schema import v1
+from dragoman.host.working.uploads import REFERENCE
+from dragoman.schema import decode, v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 TAKEN: Final = "isTaken"
 """In the outcome of a prompt that the agent took into the turn that ran: it had no turn of its own."""
@@ -63,6 +66,11 @@ class HostedPrompt:
         texts = [block.text for block in self.blocks if isinstance(block, v1.TextContent)]
         return "\n".join(texts) if len(texts) == len(self.blocks) else ""
 
+    def want(self, wants: Collection[str]) -> None:
+        """Note what its client asks for: afterwards `report`, `result` or `patch`, meanwhile `events`."""
+        self.wants_report, self.wants_result, self.wants_patch = bool(wants), "result" in wants, "patch" in wants
+        self.wants_events = "events" in wants
+
     def shown(self) -> dict[str, Any]:
         """Return it as a prompt that waits, for clients that did not send it."""
         text = " ".join(block.text for block in self.blocks if isinstance(block, v1.TextContent))
@@ -73,6 +81,16 @@ class HostedPrompt:
             "at": milliseconds(self.sent_at),
             "steers": self.steers,
         }
+
+
+def logged_prompt(found: Mapping[str, Any]) -> HostedPrompt:
+    """Return a prompt that an earlier host accepted and did not begin, by the event of its log."""
+    written = msgspec.json.encode({"sessionId": "", "prompt": found["prompt"]})
+    blocks = decode(v1.PromptRequest, msgspec.Raw(written)).prompt
+    item = HostedPrompt(found["promptId"], str(found.get("by", "")), blocks, found.get("meta"))
+    item.who, item.sent_at, item.number = str(found.get("who", "")), found["at"], found["seq"]
+    item.names_uploads = REFERENCE in written
+    return item
 
 
 def milliseconds(seconds: float) -> int:

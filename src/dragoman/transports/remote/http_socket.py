@@ -132,6 +132,12 @@ class HttpSocket(asyncio.Protocol):
         if self._stream is not None:
             self._stream.has_room()
 
+    @property
+    def owes_answer(self) -> bool:
+        """Whether a client waits for an answer, or has connected to ask; not for the rest of a stream."""
+        is_asking = self._is_busy or self._is_in_head or self._entered is not None
+        return is_asking and self._discarded is None and self._stream is None
+
     def shut_down(self) -> None:
         """Close the socket, because the server ends."""
         if not self._is_busy or self._stream is not None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -34,6 +35,7 @@ SERVER_MARK: Final = b"dragoman-server"
 OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
 _NO_SNIFF: Final = ((b"x-content-type-options", b"nosniff"),)
+_LOOK_SECONDS: Final = 0.01
 _log = logging.getLogger("dragoman.transports")
 
 
@@ -161,6 +163,18 @@ class RemoteServer:
         """Accept no more sockets; those that are open are served on."""
         for listener in self._listeners:
             listener.close()
+
+    async def finish_answers(self, seconds: float) -> None:
+        """Accept no more, and return when each client that was accepted has its answer; at most after so long."""
+        self.stop_listening()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._owes_answers():  # noqa: ASYNC110 - there is no event for what happens once in its life
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    def _owes_answers(self) -> bool:
+        is_opening = any(listener.is_opening for listener in self._listeners)
+        return is_opening or any(http_socket.owes_answer for http_socket in self._sockets)
 
     @property
     def sockets(self) -> int:
@@ -401,6 +415,11 @@ class PortListener:
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._acceptor = Acceptor(sock, self._accepted)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a connection that was accepted has no protocol yet."""
+        return bool(self._opening)
 
     def close(self) -> None:
         """Accept no more; what was accepted is opened."""
