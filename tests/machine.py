@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PROGRAMS: Final = (
     *("bash", "cc", "git", "make", "nginx", "node", "npm", "openssl", "strace", "tmux", "fish", "zsh"),
+    *("caddy", "docker-compose", "systemd-analyze"),
     *("chromedriver", "chromium", "chromium-browser", "google-chrome"),
     *("firefox", "firefox-esr", "WebKitWebDriver", "Xvfb"),
 )

@@ -150,3 +150,17 @@ def test_flags_are_true_or_false_and_belong_to_the_user(tmp_path: Path) -> None:
     path.write_text('{"safe_commands": "no"}')
     with pytest.raises(ConfigError, match="safe_commands must be true or false"):
         read_settings_file(path, "user")
+
+
+def test_provider_of_logins_is_set_by_the_user_alone(tmp_path: Path) -> None:
+    content = {
+        "serve": {"oidc": {"issuer": "https://login.example", "audience": ["agents"]}, "limits": {"sessions": 3}}
+    }
+    settings = load(tmp_path, content)
+    assert settings.serve_oidc == {"issuer": "https://login.example", "audience": ["agents"]}
+    assert settings.serve_limits == {"sessions": 3}
+    of_project = load(tmp_path, content, "project")
+    assert of_project.serve_oidc == {}
+    assert "cannot set serve" in of_project.notes[0]
+    with pytest.raises(ConfigError, match="oidc must be an object"):
+        load(tmp_path, {"serve": {"oidc": "https://login.example"}})

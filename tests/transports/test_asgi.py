@@ -203,6 +203,24 @@ async def test_a_stream_of_a_session_that_the_application_does_not_admit_is_refu
             await events(http, connection, acp_session_id="ours")
 
 
+async def test_a_request_that_cannot_be_decided_yet_is_examined_once_more() -> None:
+    ready, asked = asyncio.Event(), 0
+
+    def find(token: str) -> Principal | GateRefusal:
+        nonlocal asked
+        asked += 1
+        ready.set()
+        return Principal("tests") if asked == 2 else GateRefusal(401, "Not yet.", again=asyncio.ensure_future(wait()))
+
+    async def wait() -> None:
+        await ready.wait()
+
+    async with served(rules={"find_principal": find}) as http:
+        assert (await http.ask("POST", INITIALIZE))[0] == 200
+        assert (asked, (await http.ask("POST", INITIALIZE))[0]) == (2, 401)  # twice, and no more
+        assert asked == 4
+
+
 async def test_a_silent_stream_is_kept_alive() -> None:
     async with served(limits=ServerLimits(keep_alive_seconds=0.02)) as http:
         connection = await http.initialize()

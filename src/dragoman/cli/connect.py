@@ -90,16 +90,29 @@ def read_remote(given: Any) -> Remote:
         CliError: an option is wrong.
         ConfigError: the URL is wrong, or a file cannot be read.
     """
+    url = check_url(given.url)
+    token, login = find_way_in(url, given.token_env, given.token_file, given.ca)
+    return Remote(url_of_agent(url, given.agent), token, read_headers(given.header), given.ca, login)
+
+
+def find_way_in(
+    url: str, variable: str | None, file: str | None, ca: str | None = None
+) -> tuple[str | None, HostLogin | None]:
+    """Return the token that was named, or else the login to this host, or else the token of the environment.
+
+    The login goes before DRAGOMAN_TOKEN, which may be for another host. Raises: CliError, ConfigError.
+    """
     from dragoman.cli.masked_streams import mask_keys
     from dragoman.text.secrets import remember_key
 
-    url = check_url(given.url)
-    login = None if url.startswith(_UNIX) or given.token_env or given.token_file else _stored_login(url, given.ca)
-    token = None if url.startswith(_UNIX) or login is not None else read_token(given.token_env, given.token_file)
+    if url.startswith(_UNIX):
+        return None, None
+    login = _stored_login(url, ca) if variable is None and file is None else None
+    token = read_token(variable, file) if login is None else None
     if token is not None:
         remember_key("TOKEN", token)
         mask_keys({})
-    return Remote(url_of_agent(url, given.agent), token, read_headers(given.header), given.ca, login)
+    return token, login
 
 
 def log_in_first(given: Any) -> None:
@@ -131,7 +144,7 @@ def log_in_first(given: Any) -> None:
 
 
 def _stored_login(url: str, ca: str | None) -> HostLogin | None:
-    """Return the login to this host. It goes before DRAGOMAN_TOKEN, which may be for another one."""
+    """Return the login to this host."""
     from dragoman.settings.places import config_dir
 
     if not (config_dir() / "host-logins.json").exists():  # most users have none, and what follows takes time to load

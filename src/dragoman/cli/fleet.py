@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.connect import Remote, check_url, read_token
+from dragoman.cli.connect import Remote, check_url, find_way_in
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.times import ago
@@ -31,14 +31,10 @@ def run_fleet(given: Any, where: str) -> int:
     Raises:
         CliError: an option is wrong, the host cannot be reached, or refuses.
     """
-    from dragoman.text.secrets import known_keys
-
     url = check_url(where)
-    token = None if url.startswith("unix:") else read_token(given.token_env, given.token_file)
-    if token is not None:
-        known_keys.add({"TOKEN": token})
+    token, login = find_way_in(url, given.token_env, given.token_file, given.ca)
     asked, shown = _ACTIONS[given.action]
-    answer = asyncio.run(_ask(Remote(url, token, (), given.ca), lambda ask: asked(ask, given)))
+    answer = asyncio.run(_ask(Remote(url, token, (), given.ca, login), lambda ask: asked(ask, given)))
     if given.json:
         write_json(answer)
     else:
@@ -56,7 +52,7 @@ async def _ask(remote: Remote, work: Callable[[Any], Coroutine[Any, Any, Any]]) 
         raise
     except (DragomanError, OSError) as error:
         sentence = explain(error, remote.url).sentence
-        code = exits.AUTH_REQUIRED if "(401)" in sentence else exits.AGENT_DIED
+        code = exits.AUTH_REQUIRED if "(401)" in sentence or "dragoman login" in sentence else exits.AGENT_DIED
         raise CliError(sentence, exit_code=code) from None
     try:
         async with connect(transport, name="dragoman fleet", meta={"dragoman": {}}) as host:

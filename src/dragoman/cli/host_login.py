@@ -31,7 +31,7 @@ from dragoman.settings.places import config_dir
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 FILE_NAME: Final = "host-logins.json"
 METADATA: Final = "/.well-known/oauth-protected-resource/acp"
@@ -224,7 +224,12 @@ class _Metadata(msgspec.Struct):
 
 
 async def log_in(
-    offer: LoginOffer, show: Callable[[DeviceCode], None], *, tls: ssl.SSLContext | None = None, is_sure: bool = False
+    offer: LoginOffer,
+    show: Callable[[DeviceCode], None],
+    *,
+    tls: ssl.SSLContext | None = None,
+    is_sure: bool = False,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Log a user in to a host, and store the login.
 
@@ -232,12 +237,13 @@ async def log_in(
         offer: How the host wants it.
         show: Called with what the user has to type.
         is_sure: Also if the same tokens would be good at another host that the user is logged in to.
+        sleep: How to wait between two questions.
 
     Raises:
         CliError: the user declined, the time was over, or provider or host refused.
     """
     kept = store()
-    _check_offer(offer, kept.all(), is_sure=is_sure)
+    _check_provider(offer, kept.get(offer.origin))
     try:
         document = await fetch_discovery(offer.issuer, tls=tls)
         endpoints = {
@@ -250,7 +256,7 @@ async def log_in(
                 f"{offer.issuer} offers no login by a device code",
                 hint="ask the operator of the host to allow it for its client, or for a token",
             )
-        answer = await _ask_tokens(offer, endpoints, show, tls)
+        answer = await _ask_tokens(offer, endpoints, show, tls, sleep)
     except (ProviderAway, ConfigError, _OAuthError) as error:
         raise CliError(f"the login at {offer.issuer} failed: {error}", exit_code=AUTH_REQUIRED) from None
     tokens = _kept(answer, {"kind": offer.token})
@@ -263,6 +269,8 @@ async def log_in(
     )
     if not _sent(login):
         raise CliError(f"{offer.issuer} gave no {offer.token} token", exit_code=AUTH_REQUIRED)
+    if not is_sure:
+        _check_audience(offer, login, kept.all())
     await _try_it(offer.origin, _sent(login), tls)
     kept.put(offer.origin, login)
 
@@ -287,34 +295,45 @@ async def log_in_here(url: str, tls: ssl.SSLContext | None = None, *, is_sure: b
     write_note(f"logged in to {offer.origin}")
 
 
-def _check_offer(offer: LoginOffer, logins: Mapping[str, StoredLogin], *, is_sure: bool) -> None:
-    before = logins.get(offer.origin)
-    if before is not None and before.issuer not in ("", offer.issuer):
+def _check_provider(offer: LoginOffer, before: StoredLogin) -> None:
+    if before.issuer not in ("", offer.issuer):
         raise CliError(
             f"{offer.origin} named the provider {before.issuer} before, and names {offer.issuer} now",
             hint=f"if that is right: dragoman logout --url {offer.origin}, and log in again",
         )
-    audience = {"client_id": offer.client_id, "audience": offer.audience}
-    for origin, login in logins.items():
-        if origin != offer.origin and login.issuer == offer.issuer and login.client == audience and not is_sure:
+
+
+def _check_audience(offer: LoginOffer, login: StoredLogin, logins: Mapping[str, StoredLogin]) -> None:
+    """Refuse a token that another host would take, too, before this one sees it."""
+    ours = _audiences(login)
+    for origin, other in logins.items():
+        is_same = other.issuer == offer.issuer and not ours.isdisjoint(_audiences(other))
+        if origin != offer.origin and is_same:
             raise CliError(
-                f"{offer.origin} asks for the same tokens as {origin}, and could use yours there",
+                f"the login to {offer.origin} would be good at {origin}, too, so that this host could use it there; "
+                "it was not sent",
                 hint="if you trust both: dragoman login --yes --url URL",
+                exit_code=AUTH_REQUIRED,
             )
 
 
 async def _ask_tokens(
-    offer: LoginOffer, endpoints: Mapping[str, str], show: Callable[[DeviceCode], None], tls: ssl.SSLContext | None
+    offer: LoginOffer,
+    endpoints: Mapping[str, str],
+    show: Callable[[DeviceCode], None],
+    tls: ssl.SSLContext | None,
+    sleep: Callable[[float], Awaitable[None]],
 ) -> _TokenAnswer:
     """Show the code, and ask for the tokens until the user has typed it."""
     form = {**offer.parameters, "client_id": offer.client_id, "scope": " ".join(offer.scopes)}
     started = _read(_DeviceAnswer, await _post(endpoints["device_authorization_endpoint"], form, tls))
     show(_shown_code(started, offer.issuer))
     interval = max(started.interval, 1.0)
-    until = time.monotonic() + min(started.expires_in, _LONGEST_SECONDS)
+    left = min(started.expires_in, _LONGEST_SECONDS)
     question = {"grant_type": _DEVICE_FLOW, "device_code": started.device_code, "client_id": offer.client_id}
-    while time.monotonic() + interval < until:
-        await asyncio.sleep(interval)
+    while left > interval:
+        left -= interval
+        await sleep(interval)
         try:
             found: _TokenAnswer = _read(_TokenAnswer, await _post(endpoints["token_endpoint"], question, tls))
             return found
@@ -410,16 +429,28 @@ def _kept(answer: _TokenAnswer, before: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(answer: _TokenAnswer, tokens: Mapping[str, Any]) -> float | None:
-    """Return when the token that is sent ends. That of an ID token stands in itself; it is a hint here, no proof."""
-    if tokens.get("kind") == "id":
-        import base64
-
-        try:
-            part = tokens["id_token"].split(".")[1]
-            return float(msgspec.json.decode(base64.urlsafe_b64decode(part + "=="))["exp"])
-        except (KeyError, IndexError, ValueError, TypeError, msgspec.DecodeError):
-            pass
+    """Return when the token that is sent ends; that of an ID token stands in itself."""
+    end = _claims(tokens.get("id_token", "")).get("exp") if tokens.get("kind") == "id" else None
+    if isinstance(end, int | float):
+        return float(end)
     return None if answer.expires_in is None else time.time() + answer.expires_in
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """Return the claims of a token as they stand there: a hint for this program, and no proof of anything."""
+    import base64
+
+    try:
+        found = msgspec.json.decode(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    except (IndexError, ValueError, msgspec.DecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _audiences(login: StoredLogin) -> frozenset[str]:
+    found = _claims(_sent(login)).get("aud")
+    names = found if isinstance(found, list) else [found]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 async def _post(

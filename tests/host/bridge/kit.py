@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,12 +32,12 @@ class Editor(Client):
 
 
 @asynccontextmanager
-async def editor(url: str, token: str | None, **options: Any) -> AsyncIterator[Editor]:
+async def editor(url: str, token: str | Callable[[], str] | None, **options: Any) -> AsyncIterator[Editor]:
     ours, theirs = memory_pair()
     notes: list[str] = []
     bridge = Bridge(
         theirs,
-        lambda: connect_url(url, token=token, reconnect_seconds=5.0),
+        lambda: connect_url(url, token=token() if callable(token) else token, reconnect_seconds=5.0),
         url=url,
         note=notes.append,
         **options,

@@ -94,7 +94,7 @@ class Machine:
 
     @property
     def kept(self) -> Path:
-        return self.folder / "home" / "data" / "serve" / "kept-prompts.json"
+        return self.folder / "home" / "data" / "serve" / ".dragoman-kept-prompts"
 
     @property
     def token(self) -> str:

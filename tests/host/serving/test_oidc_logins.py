@@ -18,6 +18,7 @@ from dragoman.host.serving.oidc.logins import LoginRefused, LoginRule, Logins, L
 from dragoman.host.serving.oidc.provider import LoginProvider, ProviderAway, check_issuer
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.tokens import HostToken
+from tests.host.bridge.kit import editor
 from tests.host.serving.kit import SECONDS, Served, served
 from tests.host.serving.oidc_kit import AUDIENCE, PlayedProvider, jwk
 from tests.host.serving.page_kit import build_page
@@ -125,6 +126,7 @@ def test_claims_become_a_user_and_rights(
         ({}, {"sub": "ada\nroot"}, "cannot be used"),
         ({}, {"sub": "ada\x1b[2J"}, "cannot be used"),
         ({}, {"sub": "a" * 129}, "cannot be used"),
+        ({}, {"sub": "../../etc"}, "cannot be used"),
         ({"same_users": True}, {"sub": "oidc:ada"}, "cannot be one of a token"),
         ({"same_users": True}, {"sub": "größe"}, "cannot be one of a token"),
     ],
@@ -369,6 +371,29 @@ async def test_end_of_a_login_ends_its_connections_and_no_others(tmp_path: Path)
             offer = {**UPGRADE, "authorization": "", "sec_websocket_protocol": f"acp.v1, acp.ticket.{ticket}"}
             assert (await Http(host.port).ask("GET", b"", **offer))[0] == 401
             assert (await later.result("session/list"))["sessions"] == []
+
+
+async def test_editor_goes_on_with_a_refreshed_login_when_the_old_one_ends(tmp_path: Path) -> None:
+    async with login_host(tmp_path) as (host, played, _, _, clock):
+        until = time.time() + 600
+        tokens = iter((played.token(exp=until), played.token(exp=until + 600)))
+        again = asyncio.Event()
+
+        def token() -> str:
+            found = next(tokens)
+            if clock.now > until:
+                again.set()
+            return found
+
+        async with editor(f"ws://127.0.0.1:{host.port}/acp", token) as line:
+            await line.hello()
+            made = await line.result("session/new", cwd=str(tmp_path), mcpServers=[])
+            clock.now = until + 31.0
+            async with asyncio.timeout(SECONDS):
+                await again.wait()
+            rows = (await line.result("session/list"))["sessions"]
+            assert [row["sessionId"] for row in rows] == [made["sessionId"]]
+            assert not line.running.done()
 
 
 async def test_ticket_of_a_login_opens_a_socket_of_its_user(tmp_path: Path) -> None:

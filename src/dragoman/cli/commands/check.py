@@ -538,7 +538,7 @@ async def judge_served(
     judged: Judged, cases: list[Case], seconds: float, on_result: Progress | None
 ) -> list[CaseResult]:
     """Judge how the agent is served."""
-    from dragoman.cli.connect import read_headers, read_token
+    from dragoman.cli.connect import find_way_in, read_headers
     from dragoman.conformance.remote.probe import RemoteProbe
     from dragoman.conformance.remote.run import judge_requests
     from dragoman.registry.elsewhere import HEADERS_VARIABLE
@@ -546,6 +546,8 @@ async def judge_served(
     if HEADERS_VARIABLE in judged.env:
         os.environ[HEADERS_VARIABLE] = judged.env[HEADERS_VARIABLE]
     headers: dict[str, Any] = dict(read_headers([]))
-    token = read_token(judged.token_env or None, None)
+    token, login = find_way_in(judged.url, judged.token_env or None, None)
+    if login is not None:
+        token = await login.token()
     probe = RemoteProbe(judged.url, token=token, headers=headers, tls=None, seconds=seconds)
     return await judge_requests(probe, cases, on_result)

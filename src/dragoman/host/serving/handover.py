@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.host")
 _NAME: Final = "handover.sock"
-_KEPT: Final = "kept-prompts.json"
+_KEPT: Final = ".dragoman-kept-prompts"  # by this name it is not part of a backup
 _LINE_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _MOST_SOCKETS: Final = 64

@@ -17,7 +17,7 @@ import msgspec
 
 from dragoman.errors import ConfigError
 from dragoman.host.serving.oidc.tokens import LEEWAY_SECONDS, TokenRefused, TokenTerms, UnknownKey, check_token
-from dragoman.host.serving.tokens import RIGHTS, HostToken, checked_user
+from dragoman.host.serving.tokens import RIGHTS, USUAL_RIGHTS, HostToken, checked_user
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.host")
 PREFIX: Final = "oidc:"
 """Of the names and users of logins; a colon cannot be in those of tokens."""
-USUAL_RIGHTS: Final = ("view", "prompt", "answer")
 _MOST_LOGINS: Final = 10_000
 _MAX_NAME: Final = 128
-_IN_NAMES: Final = frozenset("._-@+|:/=~#")
+_IN_NAMES: Final = frozenset("._-@+|:=~#")  # no slash: a name must never be a path
 _MAX_VALUES: Final = 4096
 
 
