@@ -171,6 +171,7 @@ LINES = (
     _given("serve", "token", "add", "TEXT"),
     _given("serve", "token", "revoke", "TEXT"),
     _given("serve", "token", "pair", "--user", "TEXT"),
+    _given("serve", "audit", "--user", "TEXT"),
     *(_given("fleet", action, "--url", "TEXT") for action in ("hosts", "sessions", "users")),
     *(_given("fleet", action, "x", "--url", "TEXT") for action in ("show", "end", "quota")),
     _given("web", "--port", "TEXT"),

@@ -48,6 +48,7 @@ def test_who_did_what_is_printed_while_the_host_runs_and_after_it_was_killed(tmp
         follower.terminate()
         follower.communicate(timeout=SECONDS)
     assert 'dragoman_audit_ok{host="' in metrics
+    assert 'dragoman_agents_most{host="' in metrics
     assert 'dragoman_turns_ended_total{host="' in metrics
     assert 'agent="scripted",outcome="end_turn"} 1' in metrics
     # While it ran

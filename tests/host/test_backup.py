@@ -330,3 +330,12 @@ async def test_a_restored_session_goes_on_behind_its_last_event(tmp_path: Path) 
         ends = await host.events(session, "end")
         assert [end["error"]["data"]["reason"] for end in ends] == ["interrupted"]
     await log.close()
+
+
+def test_the_head_of_an_audit_log_is_copied_before_its_records(tmp_path: Path) -> None:
+    """A head that names a record which is not in the copy is what a log that was cut off looks like."""
+    audit = tmp_path / "audit"
+    audit.mkdir()
+    for name in ("audit-2026-11-17-001.jsonl", "head.json"):
+        (audit / name).write_text("{}")
+    assert next(path for path, _ in backup._walk(tmp_path)) == "audit/head.json"

@@ -58,7 +58,7 @@ def test_the_page_names_every_event_of_the_log() -> None:
     sentence = PAGE[PAGE.index("`event` is ") : PAGE.index("No line has the text")]
     named = set(re.findall(r"`([a-z_]+)`", sentence)) - {"event", "method", "error"}
     own = {"prompt", "question", "answer", "cancel", "setting", "agent_ended", "request", "note", "log"}
-    assert named == {*acts._KINDS.values(), *own, "connected", "disconnected", "paired", "unpaired"}
+    assert named == {*acts._KINDS.values(), *own, "connected", "disconnected", "paired", "unpaired", "session_removed"}
 
 
 def test_commands_of_the_page_are_those_of_the_program() -> None:

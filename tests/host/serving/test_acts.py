@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
 from dragoman.agent import Agent, Turn
+from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.acts import Act, HostActs
 from dragoman.host.serving.host_log import AuditTaker, HostLog
 from dragoman.host.serving.turn_spans import TurnSpans
@@ -93,7 +95,8 @@ async def test_every_act_names_who_did_it_and_with_which_token_and_never_what_wa
         ("request", "screen", "session/prompt"),
         ("request", "tests", "session/delete"),
     ]
-    assert all(act.user == "tests" for act in kept.acts)
+    assert [act.session for act in kept.of("session_removed")] == [session]
+    assert all(act.user == "tests" for act in kept.acts if act.kind != "session_removed")
     assert {act.session for act in kept.acts if act.kind not in ("connected", "disconnected")} == {session, "nothing"}
     assert [act.facts["option"] for act in kept.of("answer")] == ["reject"]
     assert kept.of("setting")[0].facts["mode"] == "code"
@@ -139,6 +142,32 @@ def test_what_the_library_logs_is_a_line_with_its_session_and_without_the_text_o
     assert (found["level"], found["error"], found["time"]) == ("error", "ValueError", "2023-11-14T22:13:20.250Z")
     assert SECRET_WORDS not in second
     assert msgspec.json.decode(third)["event"] == "note"
+
+
+async def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    class Broken:
+        def take(self, act: Act) -> None:
+            raise RuntimeError
+
+    (tmp_path / "file").write_text("")
+    audit = AuditLog(tmp_path / "file" / "audit")
+    kept = Kept()
+    acts = HostActs([HostLog(Gone()), Broken(), AuditTaker(audit), kept])
+    async with (
+        served(Steps(), tmp_path, acts=acts, access_log=AccessLog(Gone())) as host,
+        client(host, host.secret) as line,
+    ):
+        _, answer = await line.turn(await line.open(str(tmp_path)))
+        assert answer["result"] == {"stopReason": "end_turn"}
+    assert len(kept.of("prompt")) == len(kept.of("turn_ended")) == 1
+    assert not audit.flush()
+    AuditTaker(audit).take(Act("note"))
+    audit.close()
+    assert "the audit log cannot be written" in caplog.text
 
 
 class Collected:

@@ -84,12 +84,14 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
             async with asyncio.timeout(SECONDS):
                 while not host.metrics.value("dragoman_agent_deaths_total"):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
+            await host.log.delete("none")
             (tmp_path / "data" / "attachments").mkdir()
             (tmp_path / "data" / "attachments" / "a.bin").write_bytes(b"x" * 1000)
             host.server._data_size = registry.DataSize(host.metrics, host.log.folder)  # its look of before is kept
             _, after = read((await raw.ask("GET", path="/metrics"))[2])
     await log.close()
-    audited = {"dragoman_audit_ok"}  # a host of this test has no audit log; tests/cli/test_serve_audit.py does
+    # A host of this test has no audit log and no quotas; that of tests/cli/test_serve_audit.py does.
+    audited = {"dragoman_audit_ok", "dragoman_agents_most"}
     assert all(kinds[name] == row.kind for name, row in METRICS.items() if name in kinds)
     assert set(METRICS) - audited == {name for name in METRICS if any(sample[0].startswith(name) for sample in after)}
     assert all(("host", host.metrics.host) in labels for _, labels in after)
@@ -110,6 +112,7 @@ async def test_each_metric_moves_with_what_it_counts(tmp_path: Path) -> None:
     expected = {
         "dragoman_connections_total": 1,
         "dragoman_sessions_total": 1,
+        "dragoman_sessions_removed_total": 1,
         "dragoman_prompts_total": 4,
         "dragoman_turns_total": 4,
         "dragoman_turns_ended_total": 4,

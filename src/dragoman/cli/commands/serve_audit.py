@@ -115,10 +115,16 @@ def _line(fields: dict[str, Any]) -> str:
     from dragoman.text.terminal import one_line
 
     rest = {name: value for name, value in fields.items() if name not in _COLUMNS and value not in ("", None)}
-    what = " ".join(f"{name}={value}" for name, value in rest.items())
-    columns = (str(fields.get("time", "")), f"{fields.get('kind', ''):14}", str(fields.get("user") or "-"))
+    what = " ".join(f"{name}={_plain(value)}" for name, value in rest.items())
+    columns = (str(fields.get("time", "")), f"{fields.get('kind', ''):15}", str(fields.get("user") or "-"))
     session = str(fields.get("session") or "-")
     return one_line(f"{columns[0]}  {columns[1]}  {columns[2]:12}  {session:26}  {what}".rstrip())
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}:{_plain(found)}" for name, found in value.items())
+    return ",".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
 def _time(flag: str, given: str | None) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.cli.console import write_note
 from dragoman.cli.exits import CliError
 from dragoman.errors import ConfigError
 from dragoman.extras import install_command
@@ -18,7 +17,7 @@ from dragoman.host.serving.oidc.logins import LoginRule, Logins, LoginSettings
 from dragoman.host.serving.oidc.provider import LoginProvider, ProviderAway, check_issuer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _OTHERS: Final = "*"
 _REFUSED: Final = "refuse"
@@ -98,8 +97,8 @@ def _read_rights(texts: list[str]) -> tuple[list[LoginRule], tuple[str, ...] | N
     return rules, otherwise
 
 
-async def open_logins(settings: LoginSettings) -> Logins:
-    """Return the logins of a host, with the keys of the provider if it can be reached.
+async def open_logins(settings: LoginSettings, note: Callable[[str], object]) -> Logins:
+    """Return the logins of a host, with the keys of the provider if it can be reached; `note` gets a sentence if not.
 
     Raises:
         ConfigError: what is at its address is not the provider.
@@ -113,7 +112,7 @@ async def open_logins(settings: LoginSettings) -> Logins:
     try:
         await provider.prepare()
     except ProviderAway as error:
-        write_note(f"warning: no login works until the provider is back: {error}")
+        note(f"warning: no login works until the provider is back: {error}")
     except BaseException:
         await provider.close()
         raise

@@ -54,7 +54,7 @@ from dragoman.transports.unix import bind_unix
 from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dragoman.cli.command import CliCall
     from dragoman.host.serving.oidc.logins import Logins, LoginSettings
@@ -86,6 +86,7 @@ def serve(call: CliCall) -> int:
         if is_given and all(address.startswith("unix:") for address in addresses):
             raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
+    lines = HostLog(sys.stderr) if given.log_format == "json" else None
     sockets = passed_sockets()
     before = Predecessor.find(places.folder, addresses) if given.replace and places.folder.is_dir() else None
     lock = places.lock(wants_all=given.replace) if before is None else before.lock
@@ -93,9 +94,9 @@ def serve(call: CliCall) -> int:
         sockets += [] if before is None else before.sockets
         bound = choose_sockets(tuple(given.listen) or tuple(name for name, _ in sockets) or addresses, sockets)
         if before is not None:
-            _wait_for(before)
+            _wait_for(before, write_note if lines is None else lines.note)
         collect_rarely()
-        return asyncio.run(_Serving(given, options, agents, bound, tls, places, terms, lock, before).run())
+        return asyncio.run(_Serving(given, options, agents, bound, tls, places, terms, lock, before, lines).run())
     finally:
         os.close(lock)
 
@@ -132,14 +133,14 @@ def choose_sockets(
     return found
 
 
-def _wait_for(before: Predecessor) -> None:
-    write_note(f"the host that runs (pid {before.pid}, {before.version}) is waited for until its turns have ended")
+def _wait_for(before: Predecessor, note: Callable[[str], object]) -> None:
+    note(f"the host that runs (pid {before.pid}, {before.version}) is waited for until its turns have ended")
 
     def progress(turns: int, seconds: int) -> None:
-        write_note(f"{turns} turn{'s' if turns != 1 else ''} still run there, for {seconds} s at most")
+        note(f"{turns} turn{'s' if turns != 1 else ''} still run there, for {seconds} s at most")
 
     if not before.wait(progress):
-        write_note("it was killed; turns that ran there are interrupted")
+        note("it was killed; turns that ran there are interrupted")
 
 
 class _Serving:
@@ -156,6 +157,7 @@ class _Serving:
         terms: SessionTerms,
         lock: int,
         before: Predecessor | None,
+        lines: HostLog | None,
     ) -> None:
         self._given = given
         self._options = options
@@ -169,14 +171,15 @@ class _Serving:
         self._successor = 0
         self._tokens = HostTokens(places.tokens)
         self._signals = asyncio.Queue[signal.Signals]()
-        self._note = write_note
+        self._lines = lines
+        self._note = write_note if lines is None else lines.note
 
     async def run(self) -> int:
         if self._options.login is None:
             return await self._run(None)
         from dragoman.cli.serve.login import open_logins
 
-        logins = await open_logins(self._options.login)
+        logins = await open_logins(self._options.login, self._note)
         try:
             return await self._run(logins)
         finally:
@@ -189,9 +192,7 @@ class _Serving:
             self._places.audit, shared={"host": metrics.host}, keep_days=_days("--audit-days", self._given.audit_days)
         )
         metrics.gauge("dragoman_audit_ok", lambda: int(not audit.problem))
-        lines = None if self._given.log_format != "json" else HostLog(sys.stderr)
-        if lines is not None:
-            self._note = lines.note
+        lines = self._lines
         acts = HostActs([AuditTaker(audit), *([] if lines is None else [lines])])
         listeners: list[EventListener] = [acts, *([] if spans is None else [spans])]
         log = SqliteLog(self._places.log)
@@ -200,7 +201,7 @@ class _Serving:
             is_shared=True,
             enters_asking_mode=True,
         )
-        ledger = _open_ledger()
+        ledger = _open_ledger(self._note)
         entries = {agent.name: agent.entry for agent in self._agents}
         services = ProjectServices(self._terms, entries.get)
         counted = counting_log(log, metrics, listeners=listeners)
@@ -399,7 +400,7 @@ def _days(flag: str, given: str | None) -> int | None:
     return int(given)
 
 
-def _open_ledger() -> Ledger | None:
+def _open_ledger(note: Callable[[str], object]) -> Ledger | None:
     """Return the user's ledger of sessions, unless the settings have `"ledger": false`."""
     from dragoman.settings import load_settings
     from dragoman.settings.places import config_dir, data_dir
@@ -409,7 +410,7 @@ def _open_ledger() -> Ledger | None:
     try:
         return Ledger.open(data_dir() / FILE_NAME)
     except (StoreError, OSError) as error:
-        write_note(f"sessions are not in the ledger of sessions: {error}")
+        note(f"sessions are not in the ledger of sessions: {error}")
         return None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.host.serving.host_log import shown_time
+from dragoman.host.serving.host_log import shown_time, write_line
 from dragoman.text.terminal import escape_json, one_line
 from dragoman.workspace.private import make_private_folder, open_private
 
@@ -70,8 +70,7 @@ class AccessLog:
             line = escape_json(msgspec.json.encode({"time": at, "level": "info", **facts}).decode())
         else:
             line = " ".join([at, *(f"{name}={_word(value)}" for name, value in facts.items())])
-        self._stream.write(f"{line}\n")
-        self._stream.flush()
+        write_line(self._stream, line)
 
 
 def open_access_log(path: str | None, format: LogFormat) -> AccessLog:

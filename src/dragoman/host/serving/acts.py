@@ -7,6 +7,7 @@ about; it is for the audit log only, which is in the data folder like the sessio
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 from weakref import ref
 
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from dragoman.rpc import Call
     from dragoman.store.event_log import LogEvent, SessionRecord
 
+_log = logging.getLogger("dragoman.host")
 Level = Literal["info", "warning", "error"]
 _LONGEST: Final = 200
 _KEPT_CLIENTS: Final = 1024
+_MOST_LIMITS: Final = 20
+_FLEET: Final = "_dragoman/fleet/"
 _OWN_RECORDS: Final = frozenset(("session/prompt", "_dragoman/answer", "session/set_mode", "session/set_config_option"))
 """Requests that change something and are events of the log as well."""
 _REFUSED: Final = frozenset(("forbidden", "limit", "queue_full", "draining", "store"))
@@ -82,7 +86,10 @@ class HostActs:
 
     def _pass_on(self, act: Act) -> None:
         for taker in self._takers:
-            taker.take(act)
+            try:
+                taker.take(act)
+            except Exception:  # the host goes on, and so do those behind this one
+                _log.exception("an act was not written down")
 
     # Connections
 
@@ -119,6 +126,8 @@ class HostActs:
         params = read_params(call.params)
         session = params.get("sessionId")
         facts: dict[str, Any] = {"method": method}
+        if method.startswith(_FLEET):
+            facts.update(_changed_limits(params))
         if isinstance(error, RequestError):
             facts["error"] = error.code
             if reason:
@@ -168,6 +177,11 @@ class HostActs:
     def updated(self, record: SessionRecord, event: LogEvent) -> None:
         """Take no note of updates."""
 
+    def removed(self, session: str) -> None:
+        """Take note of a session that is gone."""
+        self._started.pop(session, None)
+        self._pass_on(Act("session_removed", session=session))
+
     def _describe(self, session: str, event: LogEvent, facts: EventFacts) -> tuple[str, dict[str, Any], str, Level]:
         """Return what to call an event, its facts, its title and its level."""
         kind, title = _KINDS.get(event.kind, event.kind), ""
@@ -212,7 +226,7 @@ class HostActs:
 
 def _changes(method: str) -> bool:
     """Whether a method may change something: it needs more than the right to see, or removes a device."""
-    if method.startswith("_dragoman/fleet/") or method in ("authenticate", "logout", "_dragoman/devices/remove"):
+    if method.startswith(_FLEET) or method in ("authenticate", "logout", "_dragoman/devices/remove"):
         return True
     own = METHODS.get(method)
     right = ACP_RIGHTS.get(method) if own is None else own.right
@@ -226,6 +240,22 @@ def _key(visitor: Visitor) -> tuple[str, str]:
 
 def _short(text: object) -> str:
     return shorten(text, _LONGEST) if isinstance(text, str) else ""
+
+
+def _changed_limits(params: dict[str, Any]) -> dict[str, Any]:
+    """Return whose limits an administrator looks at or changes, and to what."""
+    values = params.get("set")
+    changed = {
+        _short(name): _short(value) if isinstance(value, str) else value
+        for name, value in (list(values.items())[:_MOST_LIMITS] if isinstance(values, dict) else ())
+        if value is None or isinstance(value, str | int | float)
+    }
+    found: dict[str, Any] = {"of": _short(params["user"])} if isinstance(params.get("user"), str) else {}
+    return {
+        **found,
+        **({"set": changed} if changed else {}),
+        **({"reset": True} if params.get("reset") is True else {}),
+    }
 
 
 def _settings(updates: Any) -> dict[str, Any]:

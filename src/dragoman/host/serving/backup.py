@@ -34,6 +34,7 @@ import msgspec
 
 from dragoman._version import __version__
 from dragoman.errors import ConfigError, StoreError
+from dragoman.proxy.audit.files import HEAD
 from dragoman.store.sqlite_file import MIGRATIONS
 from dragoman.workspace.private import make_private_folder, write_private
 
@@ -275,7 +276,8 @@ def _copy_others(data: Path, target: Path, copied: dict[str, BackupFile], seen: 
 def _walk(data: Path, below: str = "") -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files that belong to a host besides its database, by their paths."""
     with suppress(FileNotFoundError), os.scandir(data / below) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        # The head of an audit log first: one that names a record which is not copied is a log that was cut off.
+        for entry in sorted(entries, key=lambda entry: (entry.name != HEAD, entry.name)):
             path = f"{below}{entry.name}"
             is_temporary = entry.name.startswith(".dragoman-") or entry.name.endswith(".lock")
             if is_temporary or (not below and (path in _LEFT_OUT or path == BLOBS or path.startswith(_BEFORE))):

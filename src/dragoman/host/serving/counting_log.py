@@ -7,6 +7,7 @@ events the few members are read that name who did what, never the content of a p
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.host.serving.metrics import HostMetrics
     from dragoman.store.event_log import Already, EventLog, LogEvent, NewEvent, OwnedSession, SessionRecord
 
+_log = logging.getLogger("dragoman.host")
 OUTCOMES: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 FAILURES: Final = ("agent_exited", "agent_lost", "agent_start", "interrupted")
 _REPORTED: Final = frozenset(
@@ -89,6 +91,9 @@ class EventListener(Protocol):
     def updated(self, record: SessionRecord, event: LogEvent) -> None:
         """Take note of the first update of a turn."""
 
+    def removed(self, session: str) -> None:
+        """Take note of a session that is gone with its events: a client deleted it, or the host keeps no more."""
+
 
 def counting_log(
     log: EventLog,
@@ -129,6 +134,12 @@ class CountingLog:
     async def take(self, session: str, *, force: bool = False) -> OwnedSession:
         owned = await self._log.take(session, force=force)
         return cast("OwnedSession", _CountingSession(owned, self._of(owned.record), self))
+
+    async def delete(self, session: str) -> None:
+        await self._log.delete(session)
+        self._metrics.count("dragoman_sessions_removed_total")
+        for listener in self.listeners:
+            listener.removed(session)
 
     def _of(self, record: SessionRecord) -> AgentCounts:
         found = self._counts.get(record.agent)
@@ -214,8 +225,7 @@ class _CountingSession:
         assert self._first_from is not None
         self._counts.first_updates.observe(event.at - self._first_from)
         self._first_from = None
-        for listener in self._log.listeners:
-            listener.updated(self._owned.record, event)
+        self._report_to_listeners(event, None)
 
     def _note(self, event: LogEvent) -> None:
         try:
@@ -248,8 +258,17 @@ class _CountingSession:
             counts.cancels.value += 1
         elif event.kind == "agent" and facts.ended is not None:
             counts.deaths.value += 1
+        self._report_to_listeners(event, facts)
+
+    def _report_to_listeners(self, event: LogEvent, facts: EventFacts | None) -> None:
         for listener in self._log.listeners:
-            listener.happened(self._owned.record, event, facts)
+            try:
+                if facts is None:
+                    listener.updated(self._owned.record, event)
+                else:
+                    listener.happened(self._owned.record, event, facts)
+            except Exception:  # what is written down elsewhere must not stop the session
+                _log.exception("an event was not noted")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._owned, name)

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.host.serving.acts import Act
     from dragoman.proxy.audit.log import AuditLog
 
+_log = logging.getLogger("dragoman.host")
 _NAMES: Final = ("session", "user", "agent", "request", "client", "token", "device")
 _SESSION: Final = re.compile(r"\b[a-z2-7]{26}\b")
 _UNIMPORTANT: Final = frozenset(("connected", "disconnected", "question", "prompt_dropped", "agent_ended"))
@@ -74,8 +75,14 @@ class HostLog(logging.Handler):
 
     def _write(self, level: str, event: str, facts: dict[str, Any], at: float = 0.0) -> None:
         line = msgspec.json.encode({"time": shown_time(at or self._clock()), "level": level, "event": event, **facts})
-        self._stream.write(f"{escape_json(line.decode())}\n")
-        self._stream.flush()
+        write_line(self._stream, escape_json(line.decode()))
+
+
+def write_line(stream: TextIO, line: str) -> None:
+    """Write a line at once, or not at all if what reads the stream is gone: a host goes on without its log."""
+    with suppress(OSError, ValueError):
+        stream.write(f"{line}\n")
+        stream.flush()
 
 
 class AuditTaker:
@@ -83,8 +90,18 @@ class AuditTaker:
 
     def __init__(self, log: AuditLog) -> None:
         self._log = log
+        self._problem = ""
 
     def take(self, act: Act) -> None:
+        problem = self._log.problem
+        if problem != self._problem:
+            self._problem = problem
+            if problem:
+                _log.error("the audit log cannot be written: %s", problem)
+            else:
+                _log.warning("the audit log is written again")
+        for notice in self._log.take_notices():
+            _log.warning("audit log: %s", notice)
         if act.is_audited:
             fields = {**_named(act), **act.facts, **({"title": act.title} if act.title else {})}
             if act.at:

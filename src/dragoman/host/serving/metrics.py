@@ -57,6 +57,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "dragoman_connections_total": Metric("counter", "ACP connections that were opened."),
     "dragoman_connections": Metric("gauge", "ACP connections that are open."),
     "dragoman_sessions_total": Metric("counter", "Sessions that were made.", ("agent",)),
+    "dragoman_sessions_removed_total": Metric("counter", "Sessions that were deleted, by clients or by age."),
     "dragoman_sessions": Metric("gauge", "Sessions that are in memory, by their state.", ("state",)),
     "dragoman_sessions_running": Metric("gauge", "Sessions in which a turn runs, waits, or a question is open."),
     "dragoman_prompts_total": Metric("counter", "Prompts that were accepted.", ("agent",)),
@@ -69,6 +70,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "dragoman_answers_total": Metric("counter", "Questions that were decided, by whom.", ("agent", "by")),
     "dragoman_cancels_total": Metric("counter", "Prompts that were cancelled.", ("agent",)),
     "dragoman_agents_running": Metric("gauge", "Processes of agents that serve sessions.", ("agent",)),
+    "dragoman_agents_most": Metric("gauge", "How many of these processes may run at once."),
     "dragoman_agent_deaths_total": Metric("counter", "Agents that ended by themselves.", ("agent",)),
     "dragoman_commit_seconds": Metric("histogram", "From an event to its commit.", (), _SHORT),
     "dragoman_first_update_seconds": Metric(

@@ -233,7 +233,12 @@ class HostServer:
         self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
         watch_sessions(metrics, host.live_sessions)
+        metrics.gauge("dragoman_agents_most", self._most_agents)
         host.request_watch = WatchedRequests(metrics, (self._acts,))
+
+    def _most_agents(self) -> dict[tuple[str, ...], float]:
+        most = None if self._host.quotas is None else self._host.quotas.places.most
+        return {} if most is None else {(): most}
 
     # Listening
 

@@ -98,6 +98,9 @@ class TurnSpans:
             running.turn.add_event("acp.first_update", timestamp=_nanoseconds(event.at))
             running.root.set_attribute("acp.first_update_seconds", max(0.0, event.at - running.prompted_at))
 
+    def removed(self, session: str) -> None:
+        """Take no note of sessions that are gone: their turns have ended."""
+
     def close(self) -> None:
         """End what is open, because the host ends."""
         for found in self._prompts.values():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.quotas import Quota
 from dragoman.host.serving.metrics import OTHER
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _PROMPT: Final = "session/prompt"
 _LIST: Final = "session/list"
-_LIMITS: Final = ("sessions", "agents", "turns", "prompts_per_hour", "stored_bytes", "cost_per_day")
+_LIMITS: Final = frozenset((*Quota.__struct_fields__, "agent_processes"))
 
 
 class AnswerListener(Protocol):
