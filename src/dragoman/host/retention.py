@@ -20,7 +20,7 @@ from dragoman.host.host import Visitor
 from dragoman.store.event_log import ListPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from dragoman.host.host import Host
     from dragoman.store.event_log import SessionRecord
@@ -45,17 +45,15 @@ async def remove_one(host: Host, user: str, opening: Collection[str]) -> bool:
 class OldSessions:
     """The sessions of a host in which nothing has happened for so many days: looked for every hour, and removed."""
 
-    def __init__(self, host: Host, days: float, removed: Callable[[SessionRecord], None]) -> None:
+    def __init__(self, host: Host, days: float) -> None:
         """Prepare it; `look` does the work.
 
         Args:
             host: Whose sessions.
             days: How long a session stays after its last prompt, question, answer, end of a turn or new title.
-            removed: Called for each that was removed.
         """
         self._host = host
         self._days = days
-        self._removed = removed
         self._looked_at: float | None = None
         self._is_running = False
         self._is_over = False
@@ -104,8 +102,7 @@ class OldSessions:
             if record.id in kept:
                 continue
             try:
-                if await _remove(host, record, why, before=before):
-                    self._removed(record)
+                await _remove(host, record, why, before=before)
             except DragomanError as error:  # of this session: the others go all the same
                 _log.warning("the session %s could not be removed: %s", record.id, error)
 

@@ -76,7 +76,7 @@ class Removals:
 
     def take(self, act: Act) -> None:
         if act.kind == "session_removed":
-            self.ids.put_nowait(act.facts["session"])
+            self.ids.put_nowait(act.session)
 
     async def next(self, count: int) -> set[str]:
         async with asyncio.timeout(60):

@@ -85,7 +85,6 @@ if TYPE_CHECKING:
     from dragoman.host.serving.tokens import HostToken, HostTokens
     from dragoman.host.session import HostedSession
     from dragoman.rpc import Transport
-    from dragoman.store.event_log import SessionRecord
     from dragoman.transports.remote.answers import AnsweredRequest
 
 _log = logging.getLogger("dragoman.host")
@@ -454,10 +453,7 @@ class HostServer:
             return None
         from dragoman.host.retention import OldSessions
 
-        return OldSessions(self._host, days, self._removed)
-
-    def _removed(self, record: SessionRecord) -> None:
-        self._acts.note("session_removed", record.principal, session=record.id)
+        return OldSessions(self._host, days)
 
     def _stop_looking(self) -> None:
         if self._sweep is not None:
