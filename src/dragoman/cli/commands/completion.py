@@ -18,7 +18,9 @@ def _with_nested(verb: str) -> CliCommand:
     words = tuple(name.split()[1] for name in table.NESTED if name.split()[0] == verb)
     if words:  # they stand where the first argument does
         first, *others = command.arguments or (Argument("command", "what to do"),)
-        command = command._replace(arguments=(first._replace(choices=(*first.choices, *words)), *others))
+        command = command._replace(
+            arguments=(first._replace(choices=tuple(dict.fromkeys((*first.choices, *words)))), *others)
+        )
     for nested in (table.load(name) for name in table.NESTED if name.split()[0] == verb):
         known = {option.flag for option in command.options}
         command = command._replace(
