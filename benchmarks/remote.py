@@ -178,6 +178,40 @@ def attach_long(server: Server) -> tuple[float, int, float]:
     return seconds, count, grown
 
 
+def load_small(server: Server) -> float:
+    """Milliseconds of `session/load` of a small session over WebSocket, the median."""
+    address = server.address("ws")
+    assert address is not None
+    first, second = Session(open_line(address)), Session(open_line(address))
+    id = first.open()
+    first.prompt(f"stream {SMALL} {TEXT_BYTES}")
+    taken = []
+    for _ in range(SMALL_ROUNDS):
+        clock = perf_counter()
+        second.load_all(id)
+        taken.append((perf_counter() - clock) * 1e3)
+    for each in (first, second):
+        each.close()
+    return statistics.median(taken)
+
+
+async def read_small(folder: Path) -> float:
+    """Milliseconds that the log itself takes for such a session: find it, and read its events."""
+    log = SqliteLog(folder / "small.db")
+    owned = await log.create(SessionRecord("s", "p", "a", None, "/", b"{}", 0, 0, 0, 1))
+    body = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%b"}}' % (b"x" * TEXT_BYTES)
+    owned.append([NewEvent("update", body, 1)] * SMALL, lambda events: None)
+    await owned.settle()
+    taken = []
+    for _ in range(SMALL_ROUNDS):
+        clock = perf_counter()
+        await log.find("s", "p")
+        await log.read("s", 0, SMALL)
+        taken.append((perf_counter() - clock) * 1e3)
+    await log.close()
+    return statistics.median(taken)
+
+
 async def log_latency(folder: Path) -> tuple[float, float]:
     """Microseconds from an append to its reader, one update at a time: the median and the 99th percentile."""
     log = SqliteLog(folder / "latency.db")
@@ -217,6 +251,9 @@ def main(updates: int = UPDATES, rounds: int = ROUNDS) -> None:
         _print_goals(found, extra_client_us(host, updates), idle_kib(ours), idle_kib(typescript))
         seconds, count, grown = attach_long(host)
         print(f"attach to {LONG:,} events: {count:,} updates in {seconds:.2f} s, the server grew by {grown:.1f} MiB")
+        whole, own = load_small(host), asyncio.run(read_small(folder))
+        state = "met" if whole - own <= 5 else "MISSED"
+        print(f"session/load of {SMALL} updates: {whole:.2f} ms, {whole - own:.2f} above the log's own (goal: 5) {state}")
         median, worst = asyncio.run(log_latency(folder))
         print(f"log, append to reader: {median:.0f} us, 99 %: {worst:.0f} us")
 
