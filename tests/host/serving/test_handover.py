@@ -18,6 +18,14 @@ from tests.host.bridge.kit import Editor, editor
 
 SECONDS = 60.0
 AGENT = Path(__file__).with_name("hand_over_agent.py")
+DRAGOMAN = (sys.executable, "-m", "dragoman")
+# Starts a program with the socket of this descriptor, as a service manager does.
+PASSING = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
+os.execv(sys.executable, [sys.executable, "-m", "dragoman", *sys.argv[2:]])
+"""
 
 
 class HostProcess:
@@ -80,14 +88,19 @@ class Machine:
         self.environment = {**kept, "HOME": str(folder), "DRAGOMAN_HOME": str(folder / "home")}
         self.hosts: list[HostProcess] = []
 
-    async def start(self, *words: str, listen: str = "127.0.0.1:0", **environment: str) -> HostProcess:
+    async def start(
+        self, *words: str, listen: str = "127.0.0.1:0", sock: socket.socket | None = None, **environment: str
+    ) -> HostProcess:
+        passed = () if sock is None else (sock.fileno(),)
+        program = DRAGOMAN if sock is None else (sys.executable, "-c", PASSING, str(sock.fileno()))
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "dragoman", "serve", "--listen", listen, "--folder", str(self.project)),
+            *(*program, "serve", "--listen", listen, "--folder", str(self.project)),
             *("--limit", "connections_per_minute=100000", *words, "--", sys.executable, str(AGENT)),
             cwd=self.project,
             env={**self.environment, **environment},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            pass_fds=passed,
         )
         self.hosts.append(HostProcess(process))
         return self.hosts[-1]
@@ -334,3 +347,19 @@ async def test_a_signal_starts_the_installed_program_in_place_of_this_one(tmp_pa
                 os.kill(pid, signal.SIGKILL)
         transport.close()
         os.unlink(socket_path)
+
+
+async def test_clients_of_a_killed_host_wait_at_the_socket_that_the_service_manager_holds(tmp_path: Path) -> None:
+    async with machine(tmp_path) as place:
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            address = f"127.0.0.1:{sock.getsockname()[1]}"
+            old = await place.start(listen=address, sock=sock)
+            url = await old.serving()
+            assert url == f"ws://{address}/acp"
+            assert await get(url, "/readyz") == (200, "ready")
+            old.kill()
+            await old.ended()
+            waiting = asyncio.ensure_future(get(url, "/readyz"))  # connects, and is not answered yet
+            await (await place.start(listen=address, sock=sock)).serving()
+            async with asyncio.timeout(SECONDS):
+                assert await waiting == (200, "ready")
