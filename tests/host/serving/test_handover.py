@@ -95,7 +95,8 @@ class Machine:
         program = DRAGOMAN if sock is None else (sys.executable, "-c", PASSING, str(sock.fileno()))
         process = await asyncio.create_subprocess_exec(
             *(*program, "serve", "--listen", listen, "--folder", str(self.project)),
-            *("--limit", "connections_per_minute=100000", *words, "--", sys.executable, str(AGENT)),
+            *("--limit", "connections_per_minute=100000", "--limit", "turns=100"),
+            *(*words, "--", sys.executable, str(AGENT)),
             cwd=self.project,
             env={**self.environment, **environment},
             stdout=asyncio.subprocess.PIPE,
