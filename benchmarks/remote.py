@@ -255,7 +255,9 @@ def main(updates: int = UPDATES, rounds: int = ROUNDS) -> None:
         print(f"attach to {LONG:,} events: {count:,} updates in {seconds:.2f} s, the server grew by {grown:.1f} MiB")
         whole, own = load_small(host), asyncio.run(read_small(folder))
         state = "met" if whole - own <= 5 else "MISSED"
-        print(f"session/load of {SMALL} updates: {whole:.2f} ms, {whole - own:.2f} above the log's own (goal: 5) {state}")
+        print(
+            f"session/load of {SMALL} updates: {whole:.2f} ms, {whole - own:.2f} above the log's own (goal: 5) {state}"
+        )
         median, worst = asyncio.run(log_latency(folder))
         print(f"log, append to reader: {median:.0f} us, 99 %: {worst:.0f} us")
 

@@ -10,10 +10,45 @@ import pytest
 
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.store.event_log import EventKind, LogEvent, NewEvent, SessionRecord
+from dragoman.store.memory_log import MemoryLog
 from tests.host.kit import OURS, OnTheWire, hosted, make_log
 
 END = {"stopReason": "end_turn"}
 OPTIONS = [{"optionId": "y", "name": "Y", "kind": "allow_once"}]
+
+
+class CountedLog(MemoryLog):
+    """A log that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 1.0)
+        self.asked: list[str] = []
+
+    async def find(self, session: str, principal: str | None) -> SessionRecord | None:
+        self.asked.append("find")
+        return await super().find(session, principal)
+
+    async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
+        self.asked.append("read")
+        return await super().read(session, after, limit, head=head)
+
+
+async def test_a_small_session_is_loaded_with_few_questions_to_the_log() -> None:
+    source, log = OnTheWire(), CountedLog()
+    async with hosted(source, log=log) as host:
+        line, session = await host.opened()
+        id = line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}])
+        prompt = await source.agent.prompted()
+        for number in range(20):
+            source.agent.say(str(number), messageId=f"m{number}")
+        source.agent.reply(prompt, END)
+        await line.answer_to(id)
+        reader = await host.client()
+        log.asked.clear()
+        updates, _ = await reader.load(session)
+        assert len(updates) == 21
+        assert log.asked.count("read") <= 2, "the events in one page, and its end"
+        assert log.asked.count("find") <= 1
 
 
 async def test_a_history_reads_as_if_it_had_just_happened_in_fewer_messages() -> None:
