@@ -11,7 +11,7 @@ import codecs
 import logging
 import os
 import stat
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -22,7 +22,7 @@ from dragoman.agent import ClientError
 from dragoman.builtin.command_guard import safe_environment
 from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.tools.tool import CommandResult, NoFormError, QuestionCancelled, ToolError
-from dragoman.errors import ConnectionClosed, DragomanError
+from dragoman.errors import ConnectionClosed, DragomanError, StoreError
 from dragoman.schema import v1
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
@@ -382,17 +382,21 @@ class ClientAccess:
         try:
             shell = find_shell()
             async with self._turn.terminal(shell, ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
-                if on_start is not None:
-                    await on_start(terminal.id)
-                    await self._settled()  # otherwise a quick command's terminal is gone before it is shown
                 try:
-                    async with asyncio.timeout(timeout_seconds):
+                    if on_start is not None:
+                        await on_start(terminal.id)
+                        await self._settled()
+                    try:
+                        async with asyncio.timeout(timeout_seconds):
+                            ended = await terminal.wait()
+                    except TimeoutError:
+                        timed_out = True
+                        await terminal.kill()
                         ended = await terminal.wait()
-                except TimeoutError:
-                    timed_out = True
-                    await terminal.kill()
-                    ended = await terminal.wait()
-                output = await terminal.output()
+                    output = await terminal.output()
+                finally:  # also if it is cancelled: a terminal that is released before it is shown shows nothing
+                    with suppress(StoreError):
+                        await self._settled()
                 code = ended.exit_code if isinstance(ended.exit_code, int) else None
                 signal = ended.signal if isinstance(ended.signal, str) else None
                 return CommandResult(output.output, code, signal, output.truncated, timed_out, terminal.id)
