@@ -171,13 +171,13 @@ LINES = (
     _given("serve", "token", "add", "TEXT"),
     _given("serve", "token", "revoke", "TEXT"),
     _given("serve", "token", "pair", "--user", "TEXT"),
-    _given("serve", "audit", "--user", "TEXT"),
+    _given("serve", "audit", "--since", "TEXT"),
     *(_given("fleet", action, "--url", "TEXT") for action in ("hosts", "sessions", "users")),
     *(_given("fleet", action, "x", "--url", "TEXT") for action in ("show", "end", "quota")),
     _given("web", "--port", "TEXT"),
-    _given("web", "pair", "--expires", "TEXT"),
-    _given("web", "status", "--expires", "TEXT"),
-    _given("web", "stop", "--expires", "TEXT"),
+    _given("web", "pair", "--right", "TEXT"),
+    _given("web", "status", "--right", "TEXT"),
+    _given("web", "stop", "--right", "TEXT"),
     _given("TEXT"),
 )
 
